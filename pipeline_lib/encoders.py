@@ -1,0 +1,228 @@
+"""The one address of the tokenizer libraries: text to ids, and training.
+
+Two encoders stand behind one small interface. ``tokenizers`` is the reference. gigatoken is
+tens of times faster and does the work where a probe proves it equal to the reference; where
+it is not, the reference is used and the log says so.
+"""
+
+import importlib.metadata
+import json
+import logging
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer as ReferenceTokenizer
+from tokenizers import decoders, models, pre_tokenizers, trainers
+
+from pipeline_lib.errors import EncoderMismatch, TokenizerError
+
+__all__ = [
+    "Encoded",
+    "Encoder",
+    "FastEncoder",
+    "ReferenceEncoder",
+    "ReferenceTokenizer",
+    "choose_encoder",
+    "compare",
+    "open_reference",
+    "prove_equal",
+    "train_bpe",
+]
+
+KINDS = ("auto", "gigatoken", "tokenizers")
+PROBE_SECONDS = 0.5
+RENEW_BYTES = 1 << 30
+_LOG = logging.getLogger(__name__)
+
+
+class Encoded(NamedTuple):
+    """Ids of several texts one after another, nothing added.
+
+    ``ids``: uint32, all texts; ``offsets``: int64, one more than there are texts; text ``i``
+    is ``ids[offsets[i]:offsets[i + 1]]``.
+    """
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+
+
+class Encoder(Protocol):
+    """Turns UTF-8 texts into ids; the text of a control token inside one is plain text."""
+
+    name: str
+    version: str
+
+    def encode(self, texts: Sequence[bytes]) -> Encoded:
+        """Ids of the texts, in order."""
+
+
+def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
+    """The reference implementation with special tokens in text switched off.
+
+    The switch is not part of the file, so it is set on every load. ``TokenizerError`` if the
+    library can not read the file or would number an added token otherwise than the file says.
+    """
+    try:
+        reference = ReferenceTokenizer.from_str(tokenizer_json.decode("utf-8"))
+    except Exception as error:  # the library raises bare Exception for every fault of a file
+        raise TokenizerError(
+            f"the tokenizer.json can not be loaded: {error}; export it again with a current "
+            "version of tokenizers"
+        ) from error
+    reference.no_truncation()
+    reference.no_padding()
+    reference.encode_special_tokens = True
+    return reference
+
+
+class ReferenceEncoder:
+    """``tokenizers``: exact by definition, about 1 MB/s a core."""
+
+    name = "tokenizers"
+
+    def __init__(self, tokenizer_json: bytes) -> None:
+        self.version = importlib.metadata.version("tokenizers")
+        self._tokenizer = open_reference(tokenizer_json)
+
+    def encode(self, texts: Sequence[bytes]) -> Encoded:
+        """Ids of the texts, in order."""
+        strings = [text.decode("utf-8") for text in texts]
+        found = self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        parts = [encoding.ids for encoding in found]
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        flat = [token for part in parts for token in part]
+        return _checked(Encoded(np.array(flat, np.uint32), offsets), len(texts))
+
+
+class FastEncoder:
+    """gigatoken: 40 MB/s a core and more; must be proved equal before it is used.
+
+    It gets the file without its special tokens, because it would match them in text; the
+    ordinary added tokens keep their meaning. Its cache of words grows with the text seen, so
+    the engine is renewed after every ``RENEW_BYTES`` of it.
+    """
+
+    name = "gigatoken"
+
+    def __init__(self, tokenizer_json: bytes) -> None:
+        self.version = importlib.metadata.version("gigatoken")
+        fields = json.loads(tokenizer_json)
+        kept = [token for token in fields.get("added_tokens", []) if not token.get("special")]
+        self._json = json.dumps({**fields, "added_tokens": kept, "post_processor": None})
+        self._renew()
+
+    def _renew(self) -> None:
+        from gigatoken.gigatoken_rs import load_hf_json
+
+        self._engine = load_hf_json(self._json)
+        self._seen = 0
+
+    def encode(self, texts: Sequence[bytes]) -> Encoded:
+        """Ids of the texts, in order."""
+        if self._seen >= RENEW_BYTES:
+            self._renew()
+        self._seen += sum(map(len, texts))
+        if not texts:
+            return Encoded(np.empty(0, np.uint32), np.zeros(1, np.int64))
+        layout: Any = self._engine.encode_batch(list(texts)).layout
+        offsets = np.asarray(layout.offsets.data, np.int64)
+        ids = np.asarray(layout.content.data, np.uint32)
+        return _checked(Encoded(ids, offsets), len(texts))
+
+
+def _checked(encoded: Encoded, texts: int) -> Encoded:
+    ids, offsets = encoded
+    whole = len(offsets) == texts + 1 and offsets[0] == 0 and offsets[-1] == len(ids)
+    if not whole or (np.diff(offsets) < 0).any():
+        raise EncoderMismatch(
+            f"the encoder returned {len(offsets) - 1} encodings for {texts} texts, or offsets "
+            "that do not fit its ids; run again with --encoder tokenizers"
+        )
+    return encoded
+
+
+def choose_encoder(
+    tokenizer_json: bytes, kind: str = "auto", samples: Iterable[bytes] = ()
+) -> Encoder:
+    """The encoder to use: the fast one where the start probe proves it equal.
+
+    The probe compares fixed nasty strings and then ``samples``, for at most half a second of
+    reference work. ``kind`` "gigatoken" makes a failed probe an ``EncoderMismatch`` instead
+    of a fall back; "tokenizers" takes the reference at once.
+    """
+    if kind not in KINDS:
+        raise ValueError(f"encoder is {kind!r}; choose one of {', '.join(KINDS)}")
+    reference = ReferenceEncoder(tokenizer_json)
+    if kind == "tokenizers":
+        return reference
+    try:
+        fast = FastEncoder(tokenizer_json)
+        prove_equal(reference, fast, samples)
+    except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
+        if kind == "gigatoken":
+            raise EncoderMismatch(f"gigatoken can not be used here: {error}") from error
+        _LOG.warning("using the slower reference encoder: %s", error)
+        return reference
+    return fast
+
+
+def prove_equal(reference: Encoder, fast: Encoder, samples: Iterable[bytes]) -> None:
+    """``EncoderMismatch`` with the first text for which the two give other ids."""
+    deadline = time.monotonic() + PROBE_SECONDS
+    compare(reference, fast, NASTY)
+    for text in samples:
+        if time.monotonic() > deadline:
+            return
+        compare(reference, fast, [text[: 64 << 10].decode("utf-8", "ignore").encode()])
+
+
+def compare(reference: Encoder, fast: Encoder, texts: Sequence[bytes]) -> None:
+    """``EncoderMismatch`` unless both encoders give the same ids for every text."""
+    expected, found = reference.encode(texts), fast.encode(texts)
+    for number, text in enumerate(texts):
+        right = expected.ids[expected.offsets[number] : expected.offsets[number + 1]]
+        wrong = found.ids[found.offsets[number] : found.offsets[number + 1]]
+        if not np.array_equal(right, wrong):
+            raise EncoderMismatch(
+                f"{fast.name} {fast.version} gives {wrong[:8].tolist()}... where tokenizers gives "
+                f"{right[:8].tolist()}... for the text {text[:60]!r}"
+            )
+
+
+def train_bpe(texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str]) -> bytes:
+    """A byte-level BPE as ``tokenizer.json`` bytes; same texts, same bytes, any thread count.
+
+    ``special_tokens`` take the first ids, all 256 byte symbols are always included.
+    """
+    tokenizer = ReferenceTokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=list(special_tokens),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return str(tokenizer.to_str()).encode("utf-8")
+
+
+def _nasty() -> list[bytes]:
+    spaces = [" " * 70, "\n" * 9, "\t\t \n \r\n", " \u00a0\u3000", "\u2028", " ", "\n"]
+    runs = ["a" * 300, "=" * 90, "0123456789" * 9, "\x00\x01", "\U0010ffff"]
+    words = ["I'm we'll DON'T it's'S", "\t's \n'd x'T", "naïve café Straße Ǆ", "a\u0301e\u0308"]
+    scripts = ["日本語と中文字。", "Привет, мир", "नमस्ते", "مرحبا", "ไทยไม่มีช่องว่าง", "\ufeffBOM"]
+    emoji = ["\U0001f469\u200d\U0001f467", "\U0001f3f3\ufe0f\u200d\U0001f308", "½²³①Ⅷ"]
+    marks = ["<|endoftext|><|im_start|>user<|im_sep|>", "[INST] <s></s> <pad>"]
+    code = ["def f(x):\n        return x[1:-1]\n", '{"a": [1,2.5e-3]}', "https://a.b/c?d=e&f#g"]
+    edges = ["", "'", " '", "a ", " a", "  a  b", "A"]
+    texts = [*spaces, *runs, *words, *scripts, *emoji, *marks, *code, *edges]
+    return [text.encode() for text in texts]
+
+
+NASTY: tuple[bytes, ...] = tuple(_nasty())
+"""Short texts on which tokenizers have been seen to differ."""

@@ -1,0 +1,201 @@
+"""The command line of the shard preparer, and the one place to import it from.
+
+    python -m pipeline_lib.prepare_data --output-dir DIR [--dataset REPO|FOLDER] ...
+    python -m pipeline_lib.prepare_data verify DIR [--source REPO|FOLDER]
+
+Exit status: 0 done, 2 wrong arguments, 130 / 143 interrupted by SIGINT / SIGTERM after a
+commit, 1 anything else.
+"""
+
+import argparse
+import dataclasses
+import logging
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+from pipeline_lib import encoders, manifest
+from pipeline_lib.engines import ENGINES
+from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
+from pipeline_lib.pinned import describe, pin
+from pipeline_lib.preparation import Settings, prepare, recorded_run
+from pipeline_lib.progress import Reporter
+from pipeline_lib.recipe import FOLDER, LOCAL, Recipe
+from pipeline_lib.sources import resolve_parquet_files
+from pipeline_lib.tokenizer import load_tokenizer
+from pipeline_lib.verify import verify, verify_against_source
+
+__all__ = ["Recipe", "Settings", "main", "prepare"]
+
+_LOG = logging.getLogger("pipeline_lib")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """One line instead of the usage block."""
+        self.exit(2, f"{self.prog}: {message}; see --help\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; returns the exit status."""
+    given = sys.argv[1:] if arguments is None else arguments
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
+    _LOG.setLevel(logging.INFO)
+    try:
+        if given[:1] == ["verify"]:
+            return _verify(_verify_parser().parse_args(given[1:]))
+        return _prepare(_parser().parse_args(given))
+    except ValueError as error:
+        return _fail(error, 2)
+    except Interrupted as stop:
+        return _fail(stop, 128 + stop.signum)
+    except KeyboardInterrupt:
+        return _fail("interrupted before a commit; the last one holds, go on with --resume", 130)
+    except (PipelineError, OSError, MemoryError) as error:
+        return _fail(error, 1)
+
+
+def _fail(error: object, status: int) -> int:
+    text = " ".join(str(error).split()) or type(error).__name__
+    print(f"prepare_data: {text}", file=sys.stderr)
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    defaults = {f.name: f.default for f in dataclasses.fields(Recipe)}
+    parser = _Parser(
+        prog="prepare_data",
+        description="Prepare token shards from a pinned Parquet corpus; `verify DIR` checks them.",
+    )
+
+    def recipe(name: str, kind: type, text: str) -> None:
+        shown = defaults[name]
+        note = f" (default {shown})" if shown is not None else ""
+        parser.add_argument("--" + name.replace("_", "-"), type=kind, help=text + note)
+
+    parser.add_argument("--output-dir", type=Path, required=True, help="folder to publish")
+    recipe("dataset", str, "Hub dataset or folder of Parquet files")
+    recipe("config", str, "config of the Hub dataset")
+    recipe("revision", str, "branch, tag or commit of the dataset")
+    recipe("text_column", str, "column that holds the text")
+    recipe("tokenizer", str, "Hub repository, folder or tokenizer.json")
+    recipe("tokenizer_revision", str, "branch, tag or commit of the tokenizer")
+    recipe("eos_token", str, "token that ends a document, if not the tokenizer's own")
+    recipe("max_documents", int, "rows to visit; 10000 without --train-tokens")
+    recipe("train_tokens", int, "stop after the document that crosses this many train tokens")
+    recipe("seed", int, "seed of order and split, 0 to 4294967295")
+    recipe("val_fraction", float, "share of documents for validation")
+    recipe("shard_tokens", int, "tokens in a shard")
+    recipe("shuffle_buffer", int, "documents in the shuffle buffer")
+    recipe("shuffle_buffer_bytes", int, "bytes in the shuffle buffer")
+    recipe("tokenization_batch_size", int, "rows in a batch")
+    recipe("lanes", int, "independent streams")
+    _add_settings(parser)
+    return parser
+
+
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--encoder", choices=encoders.KINDS, default="auto", help="default: auto")
+    add("--engine", choices=sorted(ENGINES), default="map", help="what runs lanes")
+    add("--checkpoint-interval", type=float, default=60.0, help="seconds (default 60)")
+    add("--log-interval", type=float, default=10.0, help="seconds (default 10)")
+    add("--resume", action="store_true", help="go on with an unfinished run")
+    add("--replay", action="store_true", help="with --resume: read the prefix again and compare")
+    add("--verify", choices=("all", "recent"), default="all", help="shards to hash on resume")
+    add("--dry-run", action="store_true", help="resolve everything, write nothing")
+
+
+def _verify_parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="prepare_data verify", description="Re-check a published folder.")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--source", help="the Hub dataset or folder it was made from")
+    parser.add_argument("--tokenizer", help="the tokenizer it was made with, for --source")
+    return parser
+
+
+def _prepare(options: argparse.Namespace) -> int:
+    if options.log_interval <= 0:
+        raise ValueError(f"log_interval is {options.log_interval}; give seconds above 0")
+    if options.replay and not options.resume:
+        raise ValueError("--replay reads the prefix of an unfinished run again; add --resume")
+    target = options.output_dir.absolute()
+    recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
+    if options.dry_run:
+        for name, value in describe(pin(recipe), target).items():
+            print(f"{name:28} {value}")
+        return 0
+    with Reporter(recipe, options.log_interval) as reporter:
+        settings = Settings(
+            encoder=options.encoder,
+            engine=ENGINES[options.engine],
+            checkpoint_interval=options.checkpoint_interval,
+            verify=options.verify,
+            replay=options.replay,
+            on_progress=reporter,
+        )
+        metadata = prepare(recipe, target, resume=options.resume, settings=settings)
+    _LOG.info("%s", _last_line(metadata, target))
+    return 0
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    names = [field.name for field in dataclasses.fields(Recipe)]
+    found = {name: getattr(options, name, None) for name in names}
+    given = {name: value for name, value in found.items() if value is not None}
+    if "dataset" in given and "config" not in given:
+        given["config"] = None  # the default config belongs to the default dataset
+    return given
+
+
+def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
+    """The recorded recipe, with the options that were given laid over it."""
+    recorded = recorded_run(target)
+    given = _given(options)
+    if recorded is None:
+        raise NothingToResume(
+            f"there is no unfinished run for {target}; leave --resume out to start one"
+        )
+    fields = {name: value for name, value in recorded["recipe"].items() if name != "algorithm"}
+    for one, other in (("max_documents", "train_tokens"), ("train_tokens", "max_documents")):
+        if one in given:
+            fields[other] = None
+    if "dataset" in given and options.config is None:
+        given["config"] = fields["config"]
+    if "tokenizer" in given and fields["tokenizer"] == LOCAL:
+        fields["tokenizer_revision"] = None
+    if "dataset" in given and fields["dataset"] == FOLDER:
+        fields["revision"] = None
+    return Recipe(**{**fields, **given})
+
+
+def _last_line(metadata: dict[str, Any], target: Path) -> str:
+    counts, measured = metadata["counts"], metadata["measured"]
+    return (
+        f"train {counts['train_documents']:,} documents, {counts['train_tokens']:,} tokens; "
+        f"val {counts['val_documents']:,} documents, {counts['val_tokens']:,} tokens; "
+        f"{measured['elapsed_seconds']:.1f} s, {measured['total_tokens_per_second']:,} tokens/s; "
+        f"content {metadata['content_sha256'][:12]}; {target}"
+    )
+
+
+def _verify(options: argparse.Namespace) -> int:
+    faults = verify(options.folder, lambda name: _LOG.info("checking %s", name))
+    if not faults and options.source:
+        recipe = manifest.load(options.folder)["recipe"]
+        where = options.tokenizer or recipe["tokenizer"]
+        if where == LOCAL:
+            raise ValueError("the folder was made with a local tokenizer; give it by --tokenizer")
+        revision = None if recipe["dataset"] == FOLDER else recipe["revision"]
+        source = resolve_parquet_files(options.source, recipe["config"], revision)
+        pinned_tokenizer = None if options.tokenizer else recipe["tokenizer_revision"]
+        tokenizer = load_tokenizer(where, revision=pinned_tokenizer, eos_token=recipe["eos_token"])
+        faults = verify_against_source(options.folder, source, tokenizer)
+    for fault in faults:
+        print(f"FAULT {fault}")
+    print(f"{options.folder}: {'damaged' if faults else 'all is well'}")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,218 @@
+"""Where documents come from: a pinned Hub revision or a folder of Parquet, file by file.
+
+Both kinds answer the same few questions: what is it (revision), which files in which sizes,
+and give me file ``name``, verified. A Hub file is compared with the Hub's own hash. A local
+file is identified by name, size and footer, and by its SHA-256 from when it is first opened.
+"""
+
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow.parquet as pq
+
+from pipeline_lib import digest, hub, order, parquet
+from pipeline_lib.errors import SourceChanged, SourceError
+from pipeline_lib.order import Block
+from pipeline_lib.parquet import parquet_texts
+from pipeline_lib.recipe import FOLDER, Recipe
+from pipeline_lib.records import Cursor, SourceFile
+
+__all__ = [
+    "FolderSource",
+    "HubSource",
+    "Source",
+    "blocks",
+    "parquet_texts",
+    "reader_metadata",
+    "resolve_parquet_files",
+]
+
+
+class Source(Protocol):
+    """A pinned set of Parquet files.
+
+    ``location`` is where it was found and never part of an identity; ``files`` are sorted by
+    name and carry what is known of each.
+    """
+
+    files: list[SourceFile]
+    seals: dict[str, SourceFile]
+
+    @property
+    def dataset(self) -> str:
+        """Repository, or ``"folder"``: a path is no identity."""
+
+    @property
+    def config(self) -> str | None:
+        """Config of a Hub dataset."""
+
+    @property
+    def revision(self) -> str:
+        """Commit id, or ``sha256:`` and the digest of a folder's listing."""
+
+    @property
+    def location(self) -> str:
+        """Repository or absolute path."""
+
+    def path(self, name: str) -> Path:
+        """A local, verified copy of one file."""
+
+    def rows(self) -> int | None:
+        """Rows in all files, or ``None`` where that needs a large transfer."""
+
+
+@dataclass
+class FolderSource:
+    """A folder of Parquet files, searched through all its subfolders."""
+
+    location: str
+    dataset: str = field(default=FOLDER, init=False)
+    config: str | None = field(default=None, init=False)
+    revision: str = field(default="", init=False)
+    files: list[SourceFile] = field(default_factory=list, init=False)
+    seals: dict[str, SourceFile] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        root = Path(self.location)
+        names = sorted(
+            path.relative_to(root).as_posix()
+            for path in root.rglob("*.parquet")
+            if path.is_file() and not any(part.startswith(".") for part in path.parts[-1:])
+        )
+        if not names:
+            raise SourceError(
+                f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
+            )
+        footers = [parquet.footer(root / name) for name in names]
+        self.files = [
+            SourceFile(name=name, size=footer.size)
+            for name, footer in zip(names, footers, strict=True)
+        ]
+        listing = [[name, *footer] for name, footer in zip(names, footers, strict=True)]
+        self.revision = f"sha256:{digest.of_json(listing)}"
+
+    def path(self, name: str) -> Path:
+        """The file itself, sealed on first use; ``SourceChanged`` if it differs from its seal."""
+        path = Path(self.location, name)
+        stat = path.stat()
+        seal = self.seals.get(name)
+        if seal and (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"]):
+            return path
+        found = digest.sha256_file(path)
+        if seal and seal["sha256"] != found:
+            raise SourceChanged(
+                f"{path} changed since the run opened it: SHA-256 was {seal['sha256']}, is "
+                f"{found}; restore the file, or start a fresh run in another output folder"
+            )
+        self.seals[name] = SourceFile(
+            name=name, size=stat.st_size, sha256=found, mtime_ns=stat.st_mtime_ns
+        )
+        return path
+
+    def rows(self) -> int | None:
+        """Rows in all files, from their footers."""
+        return sum(
+            int(pq.read_metadata(Path(self.location, f["name"])).num_rows) for f in self.files
+        )
+
+
+@dataclass
+class HubSource:
+    """The Parquet files of one config's train split at a pinned commit of a Hub dataset."""
+
+    listing: hub.RepoListing
+    config: str | None
+    files: list[SourceFile]
+    seals: dict[str, SourceFile] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> str:
+        """Repository name."""
+        return self.listing.repo
+
+    @property
+    def location(self) -> str:
+        """Repository name."""
+        return self.listing.repo
+
+    @property
+    def revision(self) -> str:
+        """The 40-hex commit id."""
+        return self.listing.commit
+
+    def path(self, name: str) -> Path:
+        """The file in the Hub cache, fetched if need be, equal to what the Hub lists."""
+        return hub.fetch_file(self.listing, name)
+
+    def rows(self) -> int | None:
+        """``None``: counting them would open every remote file."""
+        return None
+
+
+def resolve_parquet_files(
+    dataset: str, config: str | None = None, revision: str | None = None
+) -> Source:
+    """The source a recipe names: an existing folder first, else a Hub dataset, pinned.
+
+    ``SourceError`` / ``HubError`` list what is there when the config has no train files.
+    """
+    folder = Path(dataset)
+    if folder.is_dir():
+        return _folder(folder, revision)
+    if dataset.count("/") != 1 or dataset.startswith((".", "/", "~")):
+        raise SourceError(
+            f"{dataset} is neither an existing folder nor a Hub dataset (owner/name); "
+            "check the path"
+        )
+    listing = hub.resolve_revision(dataset, revision)
+    sizes = {file.path: file.size for file in listing.files}
+    names = sorted(hub.train_files(listing, config))
+    return HubSource(listing, config, [SourceFile(name=n, size=sizes[n]) for n in names])
+
+
+def _folder(folder: Path, revision: str | None) -> FolderSource:
+    source = FolderSource(str(folder.resolve()))
+    if revision not in (None, source.revision):
+        raise SourceChanged(
+            f"{folder} is {source.revision}, but {revision} was asked for: files were added, "
+            "removed or rewritten; restore them, or start a fresh run without that revision"
+        )
+    return source
+
+
+def check_columns(source: Source, column: str) -> None:
+    """Check the text column of every local file before any work; remote ones when opened."""
+    if isinstance(source, FolderSource):
+        for file in source.files:
+            parquet.open_text(Path(source.location, file["name"]), column).close()
+
+
+def reader_metadata(source: Source, recipe: Recipe) -> dict[str, Any]:
+    """How rows are read and ordered, as the checkpoint records it."""
+    return {
+        "files": order.file_order((file["name"] for file in source.files), recipe.seed),
+        "sizes": {file["name"]: file["size"] for file in source.files},
+        "interface": "parquet",
+        "column": recipe.text_column,
+        "batch_size": recipe.tokenization_batch_size,
+        "read": parquet.READ_SETTINGS,
+        "shuffle": {
+            "algorithm": order.SHUFFLE,
+            "files": [recipe.seed, order.FILE_STREAM],
+            "documents": [[recipe.seed, order.DOCUMENT_STREAM + k] for k in range(recipe.lanes)],
+        },
+    }
+
+
+def blocks(
+    source: Source, names: Iterable[str], column: str, start: Cursor
+) -> Generator[Block, None, None]:
+    """Rows of the ordered files from ``start`` on; ``Block.file`` counts in ``names``."""
+    for number, name in enumerate(names):
+        if number < start.file:
+            continue
+        first = start.row if number == start.file else 0
+        for row, rows in parquet_texts(source.path(name), column, first):
+            yield Block(number, row, rows)
