@@ -1,0 +1,206 @@
+"""Fetch the registered data sets, or make their offline sample, and save each to ``data/<name>/``.
+
+    python download_data.py [NAME ...] [--list] [--sample] [--data-dir DIR] [--limit N]
+
+``DATASETS`` is the one list of sources: a row here, a normalizer and a weight in the notebook
+make a source. Exit status: 0 all done, 1 at least one failed, 2 wrong arguments.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import pyarrow as pa
+
+from pipeline_lib import acquire
+from pipeline_lib.acquire import Outcome
+from pipeline_lib.patience import PATIENT, OnWait, Patience
+from pipeline_lib.plans import EVERYTHING, OnProgress, Order
+from pipeline_lib.registry import Source, choose
+
+ROOT = Path(__file__).resolve().parent
+DATA_DIR = ROOT / "data"
+SAMPLE_DIR = DATA_DIR / "sample"
+GIB = 1 << 30
+
+
+def keep_hub_caches_in(data_dir: Path) -> None:
+    """Point the Hub caches into ``data_dir``, unless the user pointed them somewhere.
+
+    The clients read these variables once, when they are imported. The login token stays
+    where ``hf auth login`` puts it.
+    """
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    if "HF_HOME" not in os.environ:
+        os.environ.setdefault("HF_TOKEN_PATH", str(cache / "huggingface" / "token"))
+        os.environ.setdefault("HF_DATASETS_CACHE", str(data_dir / ".hf_cache" / "datasets"))
+        os.environ["HF_HOME"] = str(data_dir / ".hf_cache")
+
+
+if "huggingface_hub" not in sys.modules:  # the one effect an import may have
+    keep_hub_caches_in(DATA_DIR)
+
+
+def _turns(role: str, content: str) -> pa.DataType:
+    return pa.list_(pa.struct([(role, pa.string()), (content, pa.string())]))
+
+
+TEXT = pa.string()
+TURNS = _turns("role", "content")
+
+DATASETS: dict[str, Source] = {
+    "wildchat": Source(
+        path="allenai/WildChat-1M",
+        role="dialogue",
+        streaming=True,
+        columns={"conversation": TURNS, "language": TEXT},
+        licence="ODC-BY",
+        citation="Zhao et al. 2024, WildChat, arXiv:2405.01470",
+    ),
+    "soda": Source(
+        path="allenai/soda",
+        role="dialogue",
+        columns={"dialogue": pa.list_(TEXT), "speakers": pa.list_(TEXT)},
+        licence="CC-BY-4.0",
+        citation="Kim et al. 2022, SODA, arXiv:2212.10465",
+    ),
+    "oasst2": Source(
+        path="OpenAssistant/oasst2",
+        role="dialogue",
+        group="message_tree_id",
+        columns={
+            "message_id": TEXT,
+            "parent_id": TEXT,
+            "message_tree_id": TEXT,
+            "text": TEXT,
+            "role": TEXT,
+            "lang": TEXT,
+            "rank": pa.int32(),
+            "deleted": pa.bool_(),
+            "review_result": pa.bool_(),
+        },
+        licence="Apache-2.0",
+        citation="Köpf et al. 2023, OpenAssistant Conversations, arXiv:2304.07327",
+    ),
+    "openthoughts": Source(
+        path="open-thoughts/OpenThoughts-114k",
+        role="reasoning",
+        config="default",
+        streaming=True,
+        columns={"system": TEXT, "conversations": _turns("from", "value")},
+        licence="Apache-2.0",
+        citation="Guha et al. 2025, OpenThoughts, arXiv:2506.04178",
+    ),
+    "wikipedia": Source(
+        path="wikimedia/wikipedia",
+        role="encyclopedic",
+        config="20231101.en",
+        max_bytes=32 * GIB,
+        columns={"title": TEXT, "text": TEXT},
+        licence="CC-BY-SA-3.0 and GFDL",
+        citation="Wikimedia Foundation, Wikipedia dump of 2023-11-01",
+    ),
+    "ultrafeedback": Source(
+        path="HuggingFaceH4/ultrafeedback_binarized",
+        role="preference",
+        splits=("train_prefs",),
+        columns={"chosen": TURNS, "rejected": TURNS},
+        licence="MIT",
+        citation="Cui et al. 2023, UltraFeedback, arXiv:2310.01377",
+    ),
+}
+
+
+def download(
+    names: Iterable[str] = (),
+    data_dir: Path | str = DATA_DIR,
+    *,
+    limit: int = EVERYTHING,
+    seed: int = 0,
+    on_progress: OnProgress | None = None,
+    on_wait: OnWait | None = None,
+    patience: Patience = PATIENT,
+) -> list[Outcome]:
+    """Fetch the named data sets (all enabled ones without names); one that fails stops no other.
+
+    ``limit`` rows of each at most (-1: all). ``ValueError`` for a wrong name or limit.
+    """
+    order = Order(limit, seed, on_progress, on_wait, patience)
+    return acquire.fetch_all(choose(DATASETS, names), Path(data_dir), order)
+
+
+def make_sample(names: Iterable[str] = (), data_dir: Path | str = SAMPLE_DIR) -> list[Outcome]:
+    """Make the offline sample of the named data sets (all enabled ones), and its corpus."""
+    return acquire.make_all(choose(DATASETS, names), Path(data_dir))
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for a wrong argument, not the whole usage."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
+def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = _Parser("download_data.py", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help="data sets (all enabled ones)")
+    parser.add_argument("--list", action="store_true", help="list the registered data sets")
+    parser.add_argument("--sample", action="store_true", help="make the offline sample instead")
+    parser.add_argument(
+        "--data-dir", type=Path, metavar="DIR", help="default: data, with --sample data/sample"
+    )
+    parser.add_argument(
+        "--limit", type=int, default=EVERYTHING, metavar="N", help="rows of each (-1: all)"
+    )
+    arguments = parser.parse_args(argv)
+    try:
+        choose(DATASETS, arguments.names)
+        Order(arguments.limit)
+    except ValueError as error:
+        parser.error(str(error))
+    if arguments.sample and arguments.limit != EVERYTHING:
+        parser.error("--limit has no meaning with --sample, which is small and always whole")
+    return arguments
+
+
+def listing() -> str:
+    """The registered data sets as a table."""
+    lines = [f"{'name':14} {'role':13} {'default':8} {'licence':24} path"]
+    for name, source in DATASETS.items():
+        config = f" ({source.config})" if source.config else ""
+        used = "yes" if source.enabled else "no"
+        note = f"  [{source.disabled}]" if source.disabled else ""
+        lines.append(
+            f"{name:14} {source.role:13} {used:8} {source.licence:24} {source.path}{config}{note}"
+        )
+    return "\n".join(lines)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    arguments = _arguments(argv)
+    if arguments.list:
+        print(listing())
+        return 0
+    if arguments.sample:
+        outcomes = make_sample(arguments.names, arguments.data_dir or SAMPLE_DIR)
+    else:
+        if arguments.data_dir and os.environ.get("HF_HOME") == str(DATA_DIR / ".hf_cache"):
+            del os.environ["HF_HOME"], os.environ["HF_DATASETS_CACHE"]
+            keep_hub_caches_in(arguments.data_dir.resolve())
+        outcomes = download(
+            arguments.names,
+            arguments.data_dir or DATA_DIR,
+            limit=arguments.limit,
+            on_progress=lambda file, done, of: print(f"  {file} ({done} of {of})", flush=True),
+            on_wait=lambda seconds, why: print(f"  {why}; waiting {seconds:.0f} s", flush=True),
+        )
+    print(*outcomes, sep="\n")
+    return 0 if all(outcome.status.good for outcome in outcomes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

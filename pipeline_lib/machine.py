@@ -1,0 +1,110 @@
+"""What this machine has left: memory under the container's limit, space on each volume.
+
+The host's free memory is not what a container may use, so the limits of control groups,
+versions 1 and 2, are read from wherever the process is and from all groups above it. ``root``
+is where the tree of files of the kernel begins, for tests.
+"""
+
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+_UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
+
+
+class Memory(NamedTuple):
+    """Bytes a process may still use, and whether a container sets that bound."""
+
+    available: int
+    container: bool
+
+
+class Volume(NamedTuple):
+    """A file system: its device number, an existing folder on it, and free bytes."""
+
+    device: int
+    folder: Path
+    free: int
+
+
+def available_memory(root: Path = Path("/")) -> Memory:
+    """The smaller of what the host has left and what the container's limits leave."""
+    host = _host_memory(root)
+    left = [limit - used for limit, used in _limits(root)]
+    if left and min(left) < host:
+        return Memory(max(min(left), 0), True)
+    return Memory(host, False)
+
+
+def volume_of(path: Path) -> Volume:
+    """The volume a path is on or would be created on: that of its nearest existing ancestor."""
+    folder = Path(os.path.realpath(path))
+    while not folder.exists():
+        folder = folder.parent
+    return Volume(folder.stat().st_dev, folder, shutil.disk_usage(folder).free)
+
+
+def folder_bytes(folder: Path) -> int:
+    """Bytes of all files below a folder, links not followed; 0 if it is absent."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            path = Path(parent, name)
+            total += path.lstat().st_size if os.path.lexists(path) else 0
+    return total
+
+
+def _host_memory(root: Path) -> int:
+    for line in _text(root / "proc/meminfo").splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _limits(root: Path) -> Iterator[tuple[int, int]]:
+    """(limit, memory in use that can not be given back) of every group that has a limit."""
+    base = root / "sys/fs/cgroup"
+    for line in _text(root / "proc/self/cgroup").splitlines():
+        _, controllers, group = (*line.split(":", 2), "", "")[:3]
+        if not controllers:
+            yield from _walk(base, group, "memory.max", "memory.current", "inactive_file")
+        elif "memory" in controllers.split(","):
+            v1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+            yield from _walk(base / "memory", group, *v1)
+
+
+def _walk(
+    base: Path, group: str, limit_name: str, used_name: str, reclaimable: str
+) -> Iterator[tuple[int, int]]:
+    # inside a container the path may be the host's, which is not visible: then the root counts
+    parts = [part for part in group.split("/") if part not in ("", "..")]
+    for depth in range(len(parts), -1, -1):
+        folder = base.joinpath(*parts[:depth])
+        limit, used = _number(folder / limit_name), _number(folder / used_name)
+        if limit is not None and limit < _UNLIMITED:
+            yield limit, max((used or 0) - _statistic(folder / "memory.stat", reclaimable), 0)
+
+
+def _statistic(path: Path, name: str) -> int:
+    for line in _text(path).splitlines():
+        key, _, value = line.partition(" ")
+        if key == name:
+            return int(value)
+    return 0
+
+
+def _number(path: Path) -> int | None:
+    text = _text(path).strip()
+    return int(text) if text.isdigit() else None
+
+
+def _text(path: Path) -> str:
+    """The content of a small file; empty where there is none to read."""
+    try:
+        return path.read_text()
+    except OSError:
+        return ""

@@ -1,0 +1,128 @@
+"""The order of training: a permutation that is computed, not stored.
+
+Position ``p`` of the endless stream belongs to epoch ``p // size`` and has there the index
+that a keyed bijection gives to ``p % size``. So the whole state of a sampler is one integer, the
+next position, and any number of processes shares the stream: of each step process ``rank`` takes
+every ``world_size``-th position.
+"""
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline_lib.errors import PipelineError
+
+ORDER_VERSION = 1
+_ROUNDS = 6
+_C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class OrderChanged(PipelineError):
+    """A saved position belongs to another dataset or another seed."""
+
+
+def permuted(places: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
+    """Where the places of an epoch lead; a bijection of ``range(size)``.
+
+    A balanced Feistel network on the next even number of bits; what falls outside ``size`` is
+    sent through again until it falls inside.
+    """
+    half = np.uint64(max((size - 1).bit_length() + 1, 2) // 2)
+    keys = [_round_key(seed, epoch, number) for number in range(_ROUNDS)]
+    out = places.astype(np.uint64)
+    outside = np.arange(len(out))
+    while len(outside):
+        out[outside] = _feistel(out[outside], half, keys)
+        outside = outside[out[outside] >= size]
+    return out.astype(np.int64)
+
+
+def _round_key(seed: int, epoch: int, number: int) -> np.uint64:
+    text = f"{ORDER_VERSION}\0{seed}\0{epoch}\0{number}"
+    return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big"))
+
+
+def _feistel(
+    values: NDArray[np.uint64], half: np.uint64, keys: list[np.uint64]
+) -> NDArray[np.uint64]:
+    low = np.uint64((1 << int(half)) - 1)
+    left, right = values >> half, values & low
+    for key in keys:
+        mixed = (right ^ key) * _C1
+        mixed = (mixed ^ (mixed >> np.uint64(29))) * _C2
+        left, right = right, left ^ ((mixed >> np.uint64(32)) & low)
+    return (left << half) | right
+
+
+class BatchOrder:
+    """Batches of indices for one process, as a ``batch_sampler``; one pass is one epoch.
+
+    ``size`` samples, in the order of ``seed`` or as they lie without ``shuffle``. The last batch
+    of a pass may be shorter. If ``world_size`` does not divide what is left of an epoch, a pass
+    takes the missing positions from the next one, which then begins behind them: no sample is
+    lost or seen twice, and every process makes the same number of batches.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        batch_size: int,
+        *,
+        dataset: str = "",
+        seed: int = 0,
+        shuffle: bool = True,
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if size < 1 or batch_size < 1:
+            raise ValueError(f"size {size} and batch_size {batch_size} must be above 0")
+        if not 0 <= rank < world_size:
+            raise ValueError(f"rank is {rank}; it must lie in range({world_size})")
+        self._size, self._batch_size, self._dataset = size, batch_size, dataset
+        self._seed, self._shuffle = seed, shuffle
+        self._rank, self._world_size = rank, world_size
+        self.position = 0
+
+    def __len__(self) -> int:
+        return -(-self._steps_left() // self._batch_size)
+
+    def _steps_left(self) -> int:
+        left = self._size - self.position % self._size
+        return -(-left // self._world_size)
+
+    def __iter__(self) -> Iterator[list[int]]:
+        steps = self._steps_left()
+        while steps:
+            count = min(steps, self._batch_size)
+            mine = self.position + self._rank + self._world_size * np.arange(count)
+            self.position += count * self._world_size
+            steps -= count
+            yield self.indices(mine).tolist()
+
+    def indices(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The samples at positions of the endless stream."""
+        epochs, places = np.divmod(positions.astype(np.int64), self._size)
+        if not self._shuffle:
+            return places
+        for epoch in np.unique(epochs).tolist():
+            here = epochs == epoch
+            places[here] = permuted(places[here], self._size, self._seed, epoch)
+        return places
+
+    def state_dict(self) -> dict[str, Any]:
+        """The next position, and what it is a position in."""
+        return {"position": self.position, "dataset": self._dataset, "seed": self._seed}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on at a saved position, at any world size; ``OrderChanged`` for another order."""
+        mine = self.state_dict()
+        for name in ("dataset", "seed"):
+            if state[name] != mine[name]:
+                raise OrderChanged(
+                    f"the saved position belongs to {name} {state[name]}, this is {mine[name]}; "
+                    "use what the position was saved with, or begin at position 0"
+                )
+        self.position = int(state["position"])

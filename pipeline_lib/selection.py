@@ -1,0 +1,107 @@
+"""What is picked, and how often: identity and split of a text, samples, weighted copies, orders.
+
+Pure rules. Every choice follows from content or from a seed, never from position, time or
+machine. Randomness is raw 64-bit output of PCG64, which numpy guarantees for ever (methods of
+`Generator` it does not); a random order is the stable ranking of such draws, which is one exact
+answer for any sorting library. A draw is addressed by (seed, names), so adding a source changes
+nothing for the others.
+"""
+
+import hashlib
+import math
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from hashlib import _Hash
+
+Split = Literal["train", "val"]
+SELECTION_VERSION = 1  # part of every key that depends on the draws below
+
+
+def identity_prefix(seed: int) -> "_Hash":
+    """Hash state shared by all identities of one seed: `sha256(f"{seed}\\0")`, to be copied."""
+    return hashlib.sha256(f"{seed}\0".encode())
+
+
+def identity(prefix: "_Hash", data: bytes) -> bytes:
+    """Identity of one document: 32 bytes, `sha256(f"{seed}\\0{text}")` of its UTF-8 `data`."""
+    hasher = prefix.copy()
+    hasher.update(data)
+    return hasher.digest()
+
+
+def val_threshold(val_fraction: float) -> int:
+    """Bound below which the first 64 bits of an identity mean validation."""
+    if not 0 < val_fraction < 1:
+        raise ValueError(f"val_fraction is {val_fraction}; it must lie between 0 and 1, exclusive")
+    return int(val_fraction * 2**64)
+
+
+def side(identity_: bytes, threshold: int) -> Split:
+    """Split of an identity: its first 64 bits, big-endian, against `val_threshold`."""
+    return "val" if int.from_bytes(identity_[:8], "big") < threshold else "train"
+
+
+def split_for(text: str, seed: int, val_fraction: float) -> Split:
+    """Split of a text; depends on nothing but the text, the seed and the fraction."""
+    return side(identity(identity_prefix(seed), text.encode()), val_threshold(val_fraction))
+
+
+def draws(count: int, seed: int, *names: str) -> NDArray[np.uint64]:
+    """`count` raw 64-bit draws of the stream that the names address."""
+    stream = int.from_bytes(hashlib.sha256("\0".join(names).encode()).digest()[:8], "big")
+    generator = np.random.PCG64(np.random.SeedSequence([seed, stream]))
+    return np.asarray(generator.random_raw(count), dtype=np.uint64)
+
+
+def permutation(count: int, seed: int, *names: str) -> NDArray[np.int64]:
+    """Seeded order of `range(count)`: the ranking of one draw per position."""
+    return np.argsort(draws(count, seed, *names), kind="stable").astype(np.int64)
+
+
+def sample(count: int, limit: int, seed: int, *names: str) -> NDArray[np.int64]:
+    """At most `limit` of `range(count)`, ascending, without replacement; -1 means all of them.
+
+    A smaller sample is part of a larger one.
+    """
+    if limit < -1:
+        raise ValueError(f"limit is {limit}; expected a number of rows, or -1 for all of them")
+    if limit == -1 or limit >= count:
+        return np.arange(count, dtype=np.int64)
+    return np.sort(permutation(count, seed, *names)[:limit])
+
+
+def copies(count: int, weight: float, seed: int, *names: str) -> NDArray[np.int64]:
+    """`range(count)` repeated `floor(weight)` times, plus a sample for the fraction, ascending.
+
+    The sample is drawn without replacement and holds `count * fraction` rows, rounded to the
+    nearest number (a half upwards).
+    """
+    if not (math.isfinite(weight) and weight >= 0):
+        raise ValueError(f"weight is {weight}; expected a finite number that is not negative")
+    whole = math.floor(weight)
+    extra = math.floor((weight - whole) * count + 0.5)
+    rows = np.repeat(np.arange(count, dtype=np.int64), whole)
+    if not extra:
+        return rows
+    return np.sort(np.concatenate([rows, sample(count, extra, seed, *names)]), kind="stable")
+
+
+def weighted_index(
+    counts: dict[str, int], weights: dict[str, float], seed: int
+) -> NDArray[np.int64]:
+    """Index over sources laid end to end, each row as often as its weight says, in seeded order.
+
+    `counts` gives the rows of each source in the order they lie in; a source without a weight
+    counts once. Equal rows end up spread over the whole index.
+    """
+    starts = np.cumsum([0, *counts.values()])
+    parts = [
+        copies(count, weights.get(name, 1.0), seed, "copies", name) + start
+        for (name, count), start in zip(counts.items(), starts[:-1], strict=True)
+    ]
+    rows = np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
+    return rows[permutation(len(rows), seed, "mixture")]

@@ -1,0 +1,108 @@
+"""Token files cut into windows and rows, as numpy. What is mapped is mapped again by path.
+
+Maps are read-only and opened when they are first needed: an object that travels to a worker
+process takes its paths along, never its bytes.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Tokens = NDArray[np.int64]
+
+
+class MappedFile:
+    """A raw file of one dtype and shape, mapped for reading on first use."""
+
+    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+        self.path, self.dtype, self.shape = path, dtype, shape
+        self._array: NDArray[Any] | None = None
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The mapped array; an empty file has an empty one."""
+        if self._array is None:
+            if 0 in self.shape:
+                self._array = np.empty(self.shape, self.dtype)
+            else:
+                self._array = np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape))
+        return self._array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_array": None}
+
+
+class MappedShard(MappedFile):
+    """A one-dimensional ``.npy`` file, mapped for reading on first use."""
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The mapped tokens."""
+        if self._array is None:
+            self._array = np.asarray(np.load(self.path, mmap_mode="r", allow_pickle=False))
+        return self._array
+
+
+class ShardWindows:
+    """Windows of ``length + 1`` tokens, each ``length`` after the one before, across shards.
+
+    ``(tokens - 1) // length`` of them, so that every token but the first is predicted once; what
+    remains at the end is ``unused`` tokens.
+    """
+
+    def __init__(self, shards: Sequence[MappedFile], length: int) -> None:
+        self._shards, self._length = list(shards), length
+        self._ends = np.cumsum([shard.shape[0] for shard in shards], dtype=np.int64)
+        self.tokens = int(self._ends[-1]) if shards else 0
+        self._count = max(self.tokens - 1, 0) // length
+        self.unused = max(self.tokens - 1 - self._count * length, 0)
+
+    def __len__(self) -> int:
+        return self._count
+
+    def gather(self, windows: NDArray[np.int64]) -> Tokens:
+        """The tokens of some windows: int64 ``[windows, length + 1]``."""
+        out = np.empty((len(windows), self._length + 1), np.int64)
+        starts = windows * self._length
+        shard_of = np.searchsorted(self._ends, starts, "right")
+        whole = starts + self._length < self._ends[shard_of]
+        for number in np.unique(shard_of[whole]).tolist():
+            rows = np.flatnonzero(whole & (shard_of == number))
+            tokens = self._shards[number].array
+            local = starts[rows] - (self._ends[number] - len(tokens))
+            view = np.lib.stride_tricks.sliding_window_view(tokens, self._length + 1)
+            out[rows] = view[local]
+        for row in np.flatnonzero(~whole).tolist():
+            self._across(int(starts[row]), out[row])
+        return out
+
+    def _across(self, start: int, out: Tokens) -> None:
+        filled, number = 0, int(np.searchsorted(self._ends, start, "right"))
+        while filled < len(out):
+            tokens = self._shards[number].array
+            first = start + filled - int(self._ends[number] - len(tokens))
+            piece = tokens[first : first + len(out) - filled]
+            out[filled : filled + len(piece)] = piece
+            filled, number = filled + len(piece), number + 1
+
+
+class Batch(Sequence[Any]):
+    """Some samples as one dict or tuple of ``tensors``, whose first dimension is the sample."""
+
+    def __init__(self, tensors: Any) -> None:
+        self.tensors = tensors
+
+    def __len__(self) -> int:
+        tensors = self.tensors
+        return len(next(iter(tensors.values())) if isinstance(tensors, dict) else tensors[0])
+
+    def __getitem__(self, place: Any) -> Any:
+        if isinstance(self.tensors, dict):
+            return {name: tensor[place] for name, tensor in self.tensors.items()}
+        return tuple(tensor[place] for tensor in self.tensors)
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[place] for place in range(len(self)))

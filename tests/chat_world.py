@@ -1,0 +1,117 @@
+"""What the chat tests share: a small tokenizer, conversations on disk, and a disk that fails."""
+
+import contextlib
+import functools
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pipeline_lib import atomic, digest
+from pipeline_lib.chat import CONTROL_TOKENS
+from pipeline_lib.conversations import CacheSite, Normalized, Rows, normalize
+from pipeline_lib.records import Turn
+from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+
+TEXTS = ["the quick brown fox", "Grüße aus Köln", "1 + 1 = 2, yes", "user system assistant", "答え"]
+
+
+def turns(*contents: str, first: str = "user") -> list[Turn]:
+    """Alternating turns."""
+    roles = ["user", "assistant"] if first == "user" else ["assistant", "user"]
+    return [Turn(role=roles[i % 2], content=content) for i, content in enumerate(contents)]
+
+
+def chat_of(number: int, rounds: int = 1) -> list[Turn]:
+    """A conversation that no other number has."""
+    lines = [f"{'question' if i % 2 == 0 else 'answer no'} {number} {i}" for i in range(2 * rounds)]
+    return turns(*lines)
+
+
+class ListRows:
+    """Rows in memory, in the shape of a ``datasets.Dataset``."""
+
+    def __init__(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, places: list[int]) -> dict[str, list[Any]]:
+        names = list(self.rows[0]) if self.rows else []
+        return {name: [self.rows[place][name] for place in places] for name in names}
+
+
+def rows_of(rows: Sequence[Mapping[str, Any]], *, tree: bool = False) -> Rows:
+    """A source with these rows."""
+    return Rows(ListRows(rows), digest.sha256_bytes(repr(rows).encode()), tree)
+
+
+def as_it_is(row: dict[str, Any]) -> Any:
+    """A normalizer for rows that hold the result."""
+    return row["result"]
+
+
+def stored(
+    root: Path, sources: Mapping[str, Sequence[Any]], *, val_fraction: float = 1e-9
+) -> Normalized:
+    """Results, stored as if a normalizer had returned them; practically all of them in train."""
+    rows = {name: rows_of([{"result": r} for r in results]) for name, results in sources.items()}
+    site = CacheSite(root)
+    return normalize(rows, dict.fromkeys(rows, as_it_is), site, seed=7, val_fraction=val_fraction)
+
+
+@functools.cache
+def tokenizer(vocab_size: int = 300) -> Tokenizer:
+    """A byte-level BPE with the control tokens."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        path.write_bytes(train_tokenizer(TEXTS * 20, vocab_size=vocab_size))
+        return load_tokenizer(path)
+
+
+def control_id(token: str) -> int:
+    assert token in CONTROL_TOKENS
+    return tokenizer().token_id(token)
+
+
+class Crash(BaseException):
+    """The process ends here."""
+
+
+@contextlib.contextmanager
+def failing_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
+    """The ``at``-th call that changes the disk, and all after it, do not happen; -1: none fails.
+
+    A write that is cut short has half of its bytes on disk. Gives the list of calls made.
+    """
+    calls: list[str] = []
+
+    def wrapped(name: str, real: Any) -> Any:
+        def call(*arguments: Any) -> Any:
+            calls.append(name)
+            if 0 <= at < len(calls):
+                if name == "write" and len(calls) == at + 1:
+                    descriptor, data = arguments
+                    real(descriptor, data[: len(data) // 2])
+                raise Crash
+            return None if name == "fsync" else real(*arguments)
+
+        return call
+
+    seam = {name: wrapped(name, real) for name, real in vars(atomic.system).items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(atomic, "system", SimpleNamespace(**seam))
+        yield calls
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every file below a folder, locks aside."""
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and path.name != "lock"
+    }

@@ -1,0 +1,106 @@
+"""Fixtures of all tests, and the world they run in: a hub on loopback and no other network.
+
+The Hub clients read HF_ENDPOINT and HF_HOME once, when they are imported, and subprocesses
+read them from the environment. Both are therefore set here, before any test module is
+imported, to one server and one temporary folder a test process (each pytest-xdist worker
+is one); the ``hub`` fixture empties both for every test.
+"""
+
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Iterator
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hub import Hub
+
+HUB = Hub()
+HF_HOME = Path(tempfile.mkdtemp(prefix="hf-home-"))
+SETTINGS = {
+    "HF_ENDPOINT": HUB.url,
+    "HF_HOME": str(HF_HOME),
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_XET": "1",
+    "HF_HUB_ETAG_TIMEOUT": "5",
+    "HF_HUB_DOWNLOAD_TIMEOUT": "5",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+}
+FOREIGN = ("HF_", "HUGGING_FACE_", "HUGGINGFACE_", "TRANSFORMERS_")  # a developer's own settings
+PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def _set_environment() -> None:
+    imported = {"huggingface_hub", "datasets", "transformers"} & set(sys.modules)
+    if imported:
+        raise RuntimeError(
+            f"{sorted(imported)} were imported before tests/conftest.py and would talk to the "
+            "real Hub; find the plugin or option that imports them and switch it off"
+        )
+    for name in list(os.environ):
+        if name.startswith(FOREIGN) or name.lower() in PROXIES:
+            del os.environ[name]
+    os.environ.update(SETTINGS)
+
+
+def _only_loopback(event: str, arguments: tuple[Any, ...]) -> None:
+    """Audit hook: refuse connections and name look-ups that would leave this machine."""
+    if event in ("socket.connect", "socket.sendto"):
+        match arguments[1]:  # other families have other addresses: a path, numbers
+            case (str(host), *_) if not _is_here(host):
+                raise ConnectionRefusedError(f"tests have no network; refused to reach {host}")
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+        if not (_is_here(host) or _as_address(host)):  # an address needs no look-up
+            raise socket.gaierror(socket.EAI_NONAME, f"tests have no network to look up {host}")
+
+
+def _is_here(host: str | bytes | None) -> bool:
+    address = _as_address(host)
+    if address is not None:
+        return address.is_loopback or address.is_unspecified
+    return host in (None, "", b"", "localhost", b"localhost", OWN_NAME, OWN_NAME.encode())
+
+
+def _as_address(host: str | bytes | None) -> IPv4Address | IPv6Address | None:
+    text = host.decode() if isinstance(host, bytes) else host
+    try:
+        return ip_address((text or "").partition("%")[0])
+    except ValueError:
+        return None
+
+
+OWN_NAME = socket.gethostname()
+_set_environment()
+sys.addaudithook(_only_loopback)
+
+
+def pytest_unconfigure() -> None:
+    HUB.close()
+    shutil.rmtree(HF_HOME, ignore_errors=True)
+
+
+def _forget_downloads() -> None:
+    """Empty HF_HOME, and the listings that the Hub's file system keeps in memory."""
+    for entry in HF_HOME.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+    file_systems = sys.modules.get("huggingface_hub.hf_file_system")
+    if file_systems is not None:
+        file_systems.HfFileSystem.clear_instance_cache()
+
+
+@pytest.fixture
+def hub() -> Iterator[Hub]:
+    """An empty hub, which HF_ENDPOINT names, and an empty HF_HOME."""
+    HUB.reset()
+    _forget_downloads()
+    yield HUB
+    HUB.reset()
