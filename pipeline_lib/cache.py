@@ -146,6 +146,8 @@ class _Growing:
             self._commit()
             _log.info("%s: stopped at conversation %s", self._folder.name, f"{self._state.done:,}")
             raise
+        if self._meta and self._meta["complete"]:  # the clock asked for it behind the last batch
+            return self._meta
         return self._commit()
 
     def _encode(self, site: CacheSite) -> None:
@@ -179,6 +181,7 @@ class _Growing:
             "counts": state.counts,
         }
         atomic.save_json(self._folder / META, meta)
+        self._meta = meta
         return meta
 
     def close(self) -> None:

@@ -199,7 +199,7 @@ def _plan(
 def _row_counts(conversations: Conversations, batch: Batch, fitted: Fitted) -> Counts:
     def by_conversation(row_values: NDArray[Any]) -> NDArray[np.int64]:
         values = np.zeros(len(fitted.kept), np.int64)
-        values[fitted.kept] = row_values.reshape(len(row_values), -1).sum(axis=1, dtype=np.int64)
+        values[fitted.kept] = row_values.sum(axis=tuple(range(1, row_values.ndim)))
         return values
 
     amounts = {

@@ -27,13 +27,14 @@ __all__ = [
     "ReferenceTokenizer",
     "choose_encoder",
     "compare",
+    "confirm",
     "open_reference",
     "prove_equal",
     "train_bpe",
 ]
 
 KINDS = ("auto", "gigatoken", "tokenizers")
-PROBE_SECONDS = 0.5
+PROBE_SECONDS = 0.25
 RENEW_BYTES = 1 << 30
 _LOG = logging.getLogger(__name__)
 
@@ -85,12 +86,13 @@ class ReferenceEncoder:
 
     def __init__(self, tokenizer_json: bytes) -> None:
         self.version = importlib.metadata.version("tokenizers")
-        self._tokenizer = open_reference(tokenizer_json)
+        self.tokenizer_json = tokenizer_json
+        self.tokenizer = open_reference(tokenizer_json)
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order."""
         strings = [text.decode("utf-8") for text in texts]
-        found = self._tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        found = self.tokenizer.encode_batch_fast(strings, add_special_tokens=False)
         parts = [encoding.ids for encoding in found]
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=offsets[1:])
@@ -145,35 +147,53 @@ def _checked(encoded: Encoded, texts: int) -> Encoded:
     return encoded
 
 
-def choose_encoder(
-    tokenizer_json: bytes, kind: str = "auto", samples: Iterable[bytes] = ()
-) -> Encoder:
-    """The encoder to use: the fast one where the start probe proves it equal.
+def choose_encoder(reference: ReferenceEncoder, kind: str = "auto") -> Encoder:
+    """The encoder to use: the fast one where it agrees with the reference on nasty strings.
 
-    The probe compares fixed nasty strings and then ``samples``, for at most half a second of
-    reference work. ``kind`` "gigatoken" makes a failed probe an ``EncoderMismatch`` instead
-    of a fall back; "tokenizers" takes the reference at once.
+    ``kind`` "gigatoken" makes a failed probe an ``EncoderMismatch`` instead of a fall back;
+    "tokenizers" takes the reference at once.
     """
     if kind not in KINDS:
         raise ValueError(f"encoder is {kind!r}; choose one of {', '.join(KINDS)}")
-    reference = ReferenceEncoder(tokenizer_json)
     if kind == "tokenizers":
         return reference
     try:
-        fast = FastEncoder(tokenizer_json)
-        prove_equal(reference, fast, samples)
+        fast = FastEncoder(reference.tokenizer_json)
+        compare(reference, fast, NASTY)
     except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
-        if kind == "gigatoken":
-            raise EncoderMismatch(f"gigatoken can not be used here: {error}") from error
-        _LOG.warning("using the slower reference encoder: %s", error)
-        return reference
+        return fall_back(reference, kind, error)
     return fast
 
 
+def fall_back(reference: ReferenceEncoder, kind: str, error: Exception) -> ReferenceEncoder:
+    """The reference, with a warning; ``EncoderMismatch`` if the fast encoder was demanded."""
+    if kind == "gigatoken":
+        raise EncoderMismatch(
+            f"gigatoken can not be used here: {error}; choose --encoder tokenizers or auto"
+        ) from error
+    _LOG.warning("using the reference encoder, which is much slower: %s", error)
+    return reference
+
+
+def confirm(
+    reference: ReferenceEncoder, chosen: Encoder, kind: str, samples: Iterable[bytes]
+) -> Encoder:
+    """``chosen`` if it also agrees on the first documents, for at most a quarter second."""
+    if chosen is reference:
+        return chosen
+    try:
+        prove_equal(reference, chosen, samples)
+    except EncoderMismatch as error:
+        return fall_back(reference, kind, error)
+    return chosen
+
+
 def prove_equal(reference: Encoder, fast: Encoder, samples: Iterable[bytes]) -> None:
-    """``EncoderMismatch`` with the first text for which the two give other ids."""
+    """``EncoderMismatch`` with the first text for which the two give other ids.
+
+    Spends at most ``PROBE_SECONDS`` on the reference; long texts are cut for the comparison.
+    """
     deadline = time.monotonic() + PROBE_SECONDS
-    compare(reference, fast, NASTY)
     for text in samples:
         if time.monotonic() > deadline:
             return

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline_lib import checkpoint, order, staging
-from pipeline_lib.engines import prefetch
+from pipeline_lib.encoders import Encoded
+from pipeline_lib.engines import Prefetched, prefetch
 from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
 from pipeline_lib.order import Dice, Row, ShuffleBuffer, ShuffleState
 from pipeline_lib.pinned import Pinned, versions
@@ -121,7 +122,7 @@ class _Lane:
                     self._stop_if_asked()
         self.shuffle = self.shuffle._replace(buffer=[])
 
-    def _stream(self) -> Generator[Any, None, None]:
+    def _stream(self) -> Prefetched[tuple[Batch, Encoded]]:
         batches = self._replayed() if self.job.replay else self._batches(self.shuffle, self.seen)
         return prefetch(self.encoding.run(prefetch(batches, _DEPTH)), _DEPTH)
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib import atomic, encoders
 from pipeline_lib.encoders import Encoded, Encoder
+from pipeline_lib.engines import Closable
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 from pipeline_lib.shards import ShardWriter
 from pipeline_lib.tokenizer import Tokenizer
@@ -27,25 +28,23 @@ class EncodingStage:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
         self.encoder: Encoder | None = None
 
-    def run(
-        self, batches: Generator[Batch, None, None]
-    ) -> Generator[tuple[Batch, Encoded], None, None]:
+    def run(self, batches: Closable[Batch]) -> Generator[tuple[Batch, Encoded], None, None]:
         """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
+        reference = self._tokenizer.reference
+        chosen = encoders.choose_encoder(reference, self._kind)  # while the first batch is made
         with closing(batches):
             for batch in batches:
                 if self.encoder is None:
-                    self.encoder = self._tokenizer.encoder(self._kind, batch.texts)
-                    reference = encoders.ReferenceEncoder(self._tokenizer.json)
+                    self.encoder = encoders.confirm(reference, chosen, self._kind, batch.texts)
                 encoded = self.encoder.encode(batch.texts)
-                for index in batch.probes:
-                    self._prove(reference, self.encoder, batch.texts[index])
+                if self.encoder is not reference:
+                    for index in batch.probes:
+                        self._prove(self.encoder, batch.texts[index])
                 yield batch, encoded
 
-    def _prove(self, reference: Encoder, used: Encoder, text: bytes) -> None:
-        if used.name == reference.name:
-            return
+    def _prove(self, used: Encoder, text: bytes) -> None:
         try:
-            encoders.compare(reference, used, [text])
+            encoders.compare(self._tokenizer.reference, used, [text])
         except EncoderMismatch as error:
             atomic.replace_bytes(self._evidence, text)
             raise EncoderMismatch(

@@ -49,12 +49,13 @@ class Tokenizer:
         return np.dtype("<u2" if self.vocab_bound <= 1 << 16 else "<u4")
 
     @cached_property
-    def _reference(self) -> encoders.ReferenceTokenizer:
-        return encoders.open_reference(self.json)
+    def reference(self) -> encoders.ReferenceEncoder:
+        """The reference encoder, loaded once."""
+        return encoders.ReferenceEncoder(self.json)
 
     def token_id(self, token: str) -> int:
         """Id of a token by its exact text; ``TokenizerError`` if there is none."""
-        found = self._reference.token_to_id(token)
+        found = self.reference.tokenizer.token_to_id(token)
         if found is None:
             raise TokenizerError(
                 f"the tokenizer has no token {token!r}; add it, or use a tokenizer that has it"
@@ -63,11 +64,14 @@ class Tokenizer:
 
     def encoder(self, kind: str = "auto", samples: Iterable[bytes] = ()) -> Encoder:
         """An encoder: "auto", "gigatoken" or "tokenizers" (see ``choose_encoder``)."""
-        return encoders.choose_encoder(self.json, kind, samples)
+        chosen = encoders.choose_encoder(self.reference, kind)
+        return encoders.confirm(self.reference, chosen, kind, samples)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, control tokens included."""
-        return str(self._reference.decode([int(i) for i in ids], skip_special_tokens=False))
+        return str(
+            self.reference.tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
+        )
 
     def metadata(self) -> dict[str, Any]:
         """What checkpoints and manifests record of it."""
@@ -135,8 +139,8 @@ def _build(
         ) from error
     eos_token = _eos_token(fields, settings, eos_token)
     text = _normalised(fields, eos_token)
-    reference = encoders.open_reference(text)
-    vocabulary = reference.get_vocab(with_added_tokens=True)
+    reference = encoders.ReferenceEncoder(text)
+    vocabulary = reference.tokenizer.get_vocab(with_added_tokens=True)
     _check_numbers(fields, vocabulary)
     if eos_token not in vocabulary:
         raise TokenizerError(
@@ -147,7 +151,9 @@ def _build(
         raise TokenizerError(f"the largest id is {bound - 1}; ids must fit 32 bits")
     sha256 = digest.sha256_bytes(text)
     revision = revision or f"sha256:{sha256}"
-    return Tokenizer(text, sha256, eos_token, vocabulary[eos_token], bound, repository, revision)
+    found = Tokenizer(text, sha256, eos_token, vocabulary[eos_token], bound, repository, revision)
+    found.__dict__["reference"] = reference  # loaded a moment ago; the property would load it again
+    return found
 
 
 def _eos_token(fields: dict[str, Any], settings: dict[str, Any], asked: str | None) -> str:

@@ -75,7 +75,7 @@ def test_a_damaged_record_is_named_with_the_way_out(tmp_path: Path, text: str) -
 
 def test_a_record_of_another_key_is_refused(tmp_path: Path) -> None:
     folder = make(tmp_path, "sft", KEY)
-    with pytest.raises(CacheError, match="another key .max_len: 512 -> 9"):
+    with pytest.raises(CacheError, match=r"another key .max_len: 512 -> 9"):
         load_meta(folder, KEY | {"max_len": 9})
 
 
