@@ -157,7 +157,7 @@ class _Growing:
             block = plan.encode(start, stop)
             for name in plan.files:
                 self._files[name].append(np.ascontiguousarray(block.arrays[name]).data)
-            counts = _added(self._state.counts, block.counts)
+            counts = added(self._state.counts, block.counts)
             self._state = _State(stop, self._records(), counts)  # one step: never half a batch
             if site.on_progress:
                 site.on_progress(plan.kind, stop, plan.total)
@@ -194,7 +194,8 @@ def _record(meta: Mapping[str, Any], name: str) -> FileRecord:
     return FileRecord(int(entry["size"]), tuple(entry["segments"]))
 
 
-def _added(old: Counts, new: Counts) -> Counts:
+def added(old: Counts, new: Counts) -> Counts:
+    """The sum of two counts, of each thing for each source."""
     merged = {source: dict(counts) for source, counts in old.items()}
     for source, counts in new.items():
         into = merged.setdefault(source, {})

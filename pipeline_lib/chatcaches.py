@@ -17,11 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib import chat, digest, selection
-from pipeline_lib.cache import Block, Cache, Counts, Plan, open_or_build
+from pipeline_lib.cache import Block, Cache, Counts, Plan, added, open_or_build
 from pipeline_lib.cachekey import Key
 from pipeline_lib.cachesite import CacheSite
 from pipeline_lib.encoding import (
     ENCODING_VERSION,
+    Ids,
     Template,
     encode_turns,
     special_ids,
@@ -55,6 +56,7 @@ _PROBE = (
     Turn(role="user", content="Grüße, 世界 " + "".join(chat.CONTROL_TOKENS)),
     Turn(role="assistant", content="\n<think>\n1\n</think>\n\nYes. "),
 )
+_PIECE = 250
 _STREAM = "pretrain_tokens.bin"
 _log = logging.getLogger(__name__)
 
@@ -71,16 +73,26 @@ def pretrain_cache(
     }
 
     def encode(template: Template, rows: NDArray[np.int64]) -> Block:
-        batch = conversations.read(rows)
-        tokens = encode_turns(template, batch.turns)
-        ends = tokens.bounds[batch.turns.offsets]
-        stream = np.insert(tokens.ids, ends[1:], template.eos)
-        trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
-        amounts = {"tokens": np.diff(ends) + 1, "trained": trained}
-        return Block({_STREAM: stream}, _counts(conversations, batch, {}, amounts))
+        pieces = range(0, len(rows), _PIECE)  # long documents are not in memory all at once
+        streams, blocks = [np.empty(0, np.int32)], []
+        for start in pieces:
+            batch = conversations.read(rows[start : start + _PIECE])
+            stream, amounts = _with_ends(template, batch)
+            streams.append(stream)
+            blocks.append(_counts(conversations, batch, {}, amounts))
+        return Block({_STREAM: np.concatenate(streams)}, functools.reduce(added, blocks, {}))
 
     index = index if limit == -1 else index[:limit]
     return open_or_build(site, _plan("pretrain", key, (_STREAM,), index, tokenizer, encode))
+
+
+def _with_ends(template: Template, batch: Batch) -> tuple[Ids, dict[str, NDArray[np.int64]]]:
+    """The ids of a batch with the end of a document behind each conversation, and their numbers."""
+    tokens = encode_turns(template, batch.turns)
+    ends = tokens.bounds[batch.turns.offsets]
+    trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
+    amounts = {"tokens": np.diff(ends) + 1, "trained": trained}
+    return np.insert(tokens.ids, ends[1:], template.eos), amounts
 
 
 def sft_cache(

@@ -30,6 +30,8 @@ from pipeline_lib.windows import Batch, MappedFile, ShardWindows
 if TYPE_CHECKING:
     from pipeline_lib.tokenizer import Tokenizer
 
+__all__ = ["DPODataset", "PretrainDataset", "SFTDataset", "ShardedTokenDataset", "loader"]
+
 Tensors = dict[str, torch.Tensor] | tuple[torch.Tensor, ...]
 Rows = NDArray[np.int64]
 IGNORED = -100

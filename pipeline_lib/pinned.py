@@ -5,6 +5,7 @@ the tokenizer has, so that the recipe alone decides the bytes. ``describe`` is t
 """
 
 import dataclasses
+import functools
 import importlib.metadata
 import shutil
 import sys
@@ -64,9 +65,12 @@ def pin(recipe: Recipe, locations: Mapping[str, str] | None = None) -> Pinned:
     return Pinned(exact, source, tokenizer, {"dataset": source.location, "tokenizer": here})
 
 
+_version = functools.cache(importlib.metadata.version)  # asked at every commit, slow to read
+
+
 def versions() -> dict[str, str]:
     """Versions that may change what is read or how text becomes ids."""
-    found = {name: importlib.metadata.version(name) for name in PACKAGES}
+    found = {name: _version(name) for name in PACKAGES}
     return {"python": ".".join(map(str, sys.version_info[:2])), **found}
 
 

@@ -1,4 +1,4 @@
-"""How far a run is, for people: a bar on a terminal, log lines elsewhere."""
+"""How far a run is, for people: bars in a notebook or on a terminal, log lines elsewhere."""
 
 import logging
 import sys
@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from types import TracebackType
 
-from tqdm import tqdm
+from tqdm.auto import tqdm
 
 from pipeline_lib.lanes import Progress
 from pipeline_lib.recipe import Recipe
@@ -87,3 +87,34 @@ class Reporter:
     ) -> None:
         if self._bar is not None:
             self._bar.close()
+
+
+class Bars:
+    """One bar for each stage of a notebook; ``step`` and ``lane`` are ``on_progress`` callables."""
+
+    def __init__(self) -> None:
+        self._bars: dict[str, tqdm[None]] = {}
+
+    def step(self, name: str, done: int, total: int) -> None:
+        """Show that ``done`` of ``total`` are done; the bar closes when all are."""
+        bar = self._bars.get(name)
+        if bar is None:
+            bar = self._bars[name] = tqdm(total=total, desc=name, unit_scale=True)
+        bar.n = done
+        bar.refresh()
+        if done >= total:
+            self._bars.pop(name).close()
+
+    def lane(self, progress: Progress) -> None:
+        """Show the rows a lane of the shard preparer has visited."""
+        name = f"shards, lane {progress.lane}"
+        bar = self._bars.get(name)
+        if bar is None:
+            bar = self._bars[name] = tqdm(desc=name, unit="row", unit_scale=True)
+        bar.n = progress.rows
+        bar.set_postfix_str(f"{progress.rate:,.0f} tokens/s")
+
+    def close(self) -> None:
+        """Close what is still open."""
+        while self._bars:
+            self._bars.popitem()[1].close()

@@ -8,6 +8,7 @@ pinned recipes are stored, compared and digested.
 import dataclasses
 import re
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from pipeline_lib import digest
@@ -93,6 +94,13 @@ class Recipe:
     def digest(self) -> str:
         """Hex SHA-256 over all fields and the algorithm version."""
         return digest.of_json(self.fields())
+
+    @property
+    def label(self) -> str:
+        """12 hex digits to name an output folder by: over all fields, paths cut to their last
+        part, so that another parameter is another folder and a moved project is not."""
+        short = {name: Path(getattr(self, name)).name for name in ("dataset", "tokenizer")}
+        return digest.of_json({**self.fields(), **short})[:12]
 
     @property
     def is_pinned(self) -> bool:

@@ -25,7 +25,7 @@ from pipeline_lib.turnstore import PartRecord, StoredSource
 Normalizer = Callable[[dict[str, Any]], Result]
 Side = Callable[[Turns | Pair], selection.Split]
 
-PART_ROWS, PART_BYTES = 20_000, 32 << 20
+PART_ROWS, PART_BYTES = 20_000, 16 << 20
 WARN_SHARE = 0.05
 _REASONS = 200
 _SPLITS: tuple[selection.Split, ...] = ("train", "val")

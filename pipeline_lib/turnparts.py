@@ -7,7 +7,7 @@ turns are the prompt, and the characters of content. A part is written once and 
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -68,8 +68,8 @@ def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
     """The bytes of one part."""
     pairs = [c if isinstance(c, Pair) else Pair([], [], []) for c in conversations]
     columns = [
-        pa.array([_stored(whole(c)) for c in conversations], _TURNS),
-        pa.array([_stored(pair.rejected) for pair in pairs], _TURNS),
+        _turn_column([whole(c) for c in conversations]),
+        _turn_column([pair.rejected for pair in pairs]),
         pa.array([len(pair.prompt) for pair in pairs], pa.int32()),
         pa.array([_characters(whole(c)) for c in conversations], pa.int64()),
     ]
@@ -79,8 +79,13 @@ def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
     return sink.getvalue()
 
 
-def _stored(turns: Sequence[Turn]) -> list[dict[str, Any]]:
-    return [{"role": ROLES.index(t["role"]), "content": t["content"]} for t in turns]
+def _turn_column(conversations: Sequence[Sequence[Turn]]) -> pa.LargeListArray:
+    offsets = np.cumsum([0, *map(len, conversations)], dtype=np.int64)
+    turns = [turn for conversation in conversations for turn in conversation]
+    roles = pa.array([ROLES.index(turn["role"]) for turn in turns], pa.int8())
+    contents = pa.array([turn["content"] for turn in turns], pa.large_string())
+    flat = pa.StructArray.from_arrays([roles, contents], fields=list(_TURNS.value_type))
+    return pa.LargeListArray.from_arrays(offsets, flat, type=_TURNS)
 
 
 def _characters(turns: Sequence[Turn]) -> int:

@@ -58,7 +58,7 @@ def test_a_folder_without_a_manifest_is_no_shard_folder(tmp_path: Path) -> None:
 
 
 def test_an_unknown_split_is_named_beside_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="split is 'test'.*'train', 'val'"):
+    with pytest.raises(ValueError, match=r"split is 'test'.*'train', 'val'"):
         open_shards(publish(tmp_path / "out", [1]), "test", full=False)
 
 

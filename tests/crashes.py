@@ -1,0 +1,109 @@
+"""Death and damage at a chosen place: the seam of ``atomic.system``, and bytes changed on disk.
+
+A process that dies does nothing more, so after the chosen call every further one dies too,
+whatever ``finally`` blocks run. fsync is counted but not carried out: killing a process loses
+no written byte, so it would only cost time.
+"""
+
+import contextlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline_lib import atomic
+
+CALLS = tuple(vars(atomic.system))
+
+
+class Killed(BaseException):
+    """Stands for SIGKILL: nothing of ours catches it."""
+
+
+class Seam:
+    """Counts durable calls; at call number ``at`` the process dies or the call fails.
+
+    ``torn``: half of that call's effect happens first. ``error``: raise this once instead of
+    dying. ``only``: count calls of this name alone.
+    """
+
+    def __init__(
+        self, at: int, torn: bool = False, error: OSError | None = None, only: str | None = None
+    ) -> None:
+        self.at, self.torn, self.error, self.only = at, torn, error, only
+        self.calls, self.names, self.dead = 0, list[str](), False
+        self._lock = threading.Lock()
+
+    def wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            with self._lock:
+                self._count(name, real, arguments)
+            return None if name == "fsync" else real(*arguments)
+
+        return call
+
+    def _count(self, name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        if self.dead:
+            raise Killed
+        if self.only in (None, name):
+            self.calls += 1
+            self.names.append(name)
+        if self.calls != self.at or self.only not in (None, name):
+            return
+        if self.error is not None:
+            raise self.error
+        self.dead = True
+        if self.torn:
+            _half(name, real, arguments)
+        raise Killed
+
+
+def _half(name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    if name == "write":
+        real(arguments[0], arguments[1][: len(arguments[1]) // 2])
+    elif name == "rmtree":
+        files = sorted(path for path in Path(arguments[0]).rglob("*") if path.is_file())
+        for path in files[::2]:
+            path.unlink()
+
+
+@contextlib.contextmanager
+def seam(at: int = -1, **kind: Any) -> Iterator[Seam]:
+    """Durable calls go through a ``Seam`` inside the block; -1 only counts."""
+    watched, real = Seam(at, **kind), dict(vars(atomic.system))
+    for name in CALLS:
+        setattr(atomic.system, name, watched.wrapped(name, real[name]))
+    try:
+        yield watched
+    finally:
+        vars(atomic.system).update(real)
+
+
+def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
+    """Whether the work gets to its end with a death at call ``at``."""
+    with seam(at, **kind):
+        try:
+            work()
+        except Killed:
+            return False
+    return True
+
+
+def ticking() -> Callable[[], float]:
+    """A clock that moves one second on whenever it is asked."""
+    return map(float, itertools.count()).__next__
+
+
+def flip(path: Path, position: int) -> None:
+    """Change one bit of the byte at ``position``, counted from the end if negative."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def touch(path: Path, seconds: int = 5) -> None:
+    """Move a file's time of change without changing the file."""
+    stat = path.stat()
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + seconds * 10**9))
