@@ -24,7 +24,7 @@ from pipeline_lib.records import Cursor, WriterState
 from pipeline_lib.sameness import check_same_run
 from pipeline_lib.shards import SPLITS, ShardWriter
 from pipeline_lib.signals import StopRequest
-from pipeline_lib.sources import blocks, reader_metadata
+from pipeline_lib.sources import blocks, check_sealed, reader_metadata
 from pipeline_lib.stages import EncodingStage, write_token_batch
 from pipeline_lib.visits import Batch, Seen, Visitor
 
@@ -78,7 +78,7 @@ class _Lane:
             job.pinned.tokenizer, job.encoder, self.folder / "encoder_mismatch.txt"
         )
         self.seen, self.left_out, self.crossed = Seen(), 0, False
-        self.generation = 0
+        self.generation, self.encoder_before = 0, None
         self.shuffle = ShuffleState(order.START, 0, [], False)
         self.started, self.elapsed_before, self.tokens_before = job.clock(), 0.0, 0
 
@@ -161,7 +161,7 @@ class _Lane:
 
     def _fields(self, finished: bool) -> dict[str, Any]:
         pinned, encoder = self.job.pinned, self.encoding.encoder
-        used = {"name": encoder.name, "version": encoder.version} if encoder else None
+        used = {"name": encoder.name, "version": encoder.version} if encoder else self.encoder_before
         return {
             "generation": self.generation,
             "lane": self.lane,
@@ -178,7 +178,7 @@ class _Lane:
             "nulls": self.seen.nulls,
             "blanks": self.seen.blanks,
             "prefetched_documents_not_written": self.left_out,
-            "train_token_target_reached": self.crossed if self.train_tokens else None,
+            "train_token_target_reached": None if self.train_tokens is None else self.crossed,
             "writers": {split: writer.summary() for split, writer in self.writers.items()},
             "elapsed_seconds": self.elapsed_before + self.job.clock() - self.started,
         }
@@ -240,14 +240,14 @@ class _Lane:
         position = ShuffleState(Cursor(*fields["cursor"]), fields["draws"], [], False)
         self.shuffle = position if replay else checkpoint.load_buffer(self.folder, fields)
         self._restore_writers(fields["writers"], None if full else self._older_shards())
-        self.job.pinned.source.seals.update(fields["source_files"])
+        check_sealed(self.job.pinned.source, fields["source_files"])
         self.seen = Seen(
             fields["source_rows_visited"], fields["nulls"], fields["blanks"],
             fields["source_digest"],
         )  # fmt: skip
         self.left_out = fields["prefetched_documents_not_written"]
         self.crossed = bool(fields["train_token_target_reached"])
-        self.generation = fields["generation"]
+        self.generation, self.encoder_before = fields["generation"], fields["encoder"]
         self.elapsed_before = fields["elapsed_seconds"]
         self.tokens_before = sum(writer.tokens for writer in self.writers.values())
         return fields

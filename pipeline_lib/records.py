@@ -51,9 +51,11 @@ class WriterState(TypedDict):
 
 
 class SourceFile(TypedDict):
-    """One file of the source; ``sha256`` and ``mtime_ns`` from when it was first opened."""
+    """One file of the source; ``footer`` is the digest of a local file's Parquet footer,
+    ``sha256`` and ``mtime_ns`` are from when it was first opened."""
 
     name: str
     size: int
+    footer: NotRequired[str]
     sha256: NotRequired[str]
     mtime_ns: NotRequired[int]

@@ -17,7 +17,7 @@ def check_same_run(fields: dict[str, Any], pinned: Pinned) -> None:
         recorded = Recipe.from_fields(fields["recipe"])
     except (ValueError, TypeError) as error:
         raise ResumeRefused(f"the recorded recipe can not be used: {error}") from error
-    _check_files(fields["reader"]["sizes"], pinned)
+    _check_files(fields["reader"], pinned)
     different = [
         f"{name}: was {old!r}, is {new!r}" for name, old, new in recorded.differences(pinned.recipe)
     ]
@@ -33,10 +33,12 @@ def check_same_run(fields: dict[str, Any], pinned: Pinned) -> None:
         )
 
 
-def _check_files(recorded: dict[str, int], pinned: Pinned) -> None:
-    now = {file["name"]: file["size"] for file in pinned.source.files}
+def _check_files(reader: dict[str, Any], pinned: Pinned) -> None:
+    footers = reader["footers"]
+    recorded = {name: (size, footers.get(name)) for name, size in reader["sizes"].items()}
+    now = {file["name"]: (file["size"], file.get("footer")) for file in pinned.source.files}
     changed = [
-        f"{name}: was {recorded.get(name, 'absent')}, is {now.get(name, 'absent')} bytes"
+        f"{name}: was {_shown(recorded.get(name))}, is {_shown(now.get(name))}"
         for name in sorted(recorded.keys() | now.keys())
         if recorded.get(name) != now.get(name)
     ]
@@ -45,6 +47,13 @@ def _check_files(recorded: dict[str, int], pinned: Pinned) -> None:
             f"the source changed since the run began ({'; '.join(changed[:5])}); restore the "
             "files, or start a fresh run in another output folder"
         )
+
+
+def _shown(file: tuple[int, str | None] | None) -> str:
+    if file is None:
+        return "absent"
+    size, footer = file
+    return f"{size} bytes" + (f" with footer {footer[:12]}" if footer else "")
 
 
 def _check_versions(recorded: dict[str, str]) -> None:

@@ -5,7 +5,7 @@ and give me file ``name``, verified. A Hub file is compared with the Hub's own h
 file is identified by name, size and footer, and by its SHA-256 from when it is first opened.
 """
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -87,7 +87,7 @@ class FolderSource:
             )
         footers = [parquet.footer(root / name) for name in names]
         self.files = [
-            SourceFile(name=name, size=footer.size)
+            SourceFile(name=name, size=footer.size, footer=footer.sha256)
             for name, footer in zip(names, footers, strict=True)
         ]
         listing = [[name, *footer] for name, footer in zip(names, footers, strict=True)]
@@ -189,11 +189,27 @@ def check_columns(source: Source, column: str) -> None:
             parquet.open_text(Path(source.location, file["name"]), column).close()
 
 
+def check_first_file(source: Source, recipe: Recipe) -> None:
+    """Fetch the file that a run over a Hub dataset begins with and check its text column, so
+    that a wrong name is found before the run leaves anything behind."""
+    if isinstance(source, HubSource):
+        first = order.file_order((file["name"] for file in source.files), recipe.seed)[0]
+        parquet.open_text(source.path(first), recipe.text_column).close()
+
+
+def check_sealed(source: Source, seals: Mapping[str, SourceFile]) -> None:
+    """Take over the seals of an earlier run; ``SourceChanged`` names a file that broke one."""
+    source.seals.update(seals)
+    for name in seals:
+        source.path(name)
+
+
 def reader_metadata(source: Source, recipe: Recipe) -> dict[str, Any]:
     """How rows are read and ordered, as the checkpoint records it."""
     return {
         "files": order.file_order((file["name"] for file in source.files), recipe.seed),
         "sizes": {file["name"]: file["size"] for file in source.files},
+        "footers": {f["name"]: f["footer"] for f in source.files if "footer" in f},
         "interface": "parquet",
         "column": recipe.text_column,
         "batch_size": recipe.tokenization_batch_size,

@@ -30,9 +30,9 @@ class EncodingStage:
 
     def run(self, batches: Closable[Batch]) -> Generator[tuple[Batch, Encoded], None, None]:
         """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
-        reference = self._tokenizer.reference
-        chosen = encoders.choose_encoder(reference, self._kind)  # while the first batch is made
         with closing(batches):
+            reference = self._tokenizer.reference
+            chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
             for batch in batches:
                 if self.encoder is None:
                     self.encoder = encoders.confirm(reference, chosen, self._kind, batch.texts)

@@ -1,18 +1,14 @@
-"""What the chat tests share: a small tokenizer, conversations on disk, and a disk that fails."""
+"""What the chat tests share: a small tokenizer, and conversations on disk."""
 
-import contextlib
 import functools
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import pytest
-
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
 from pipeline_lib.chat import CONTROL_TOKENS
-from pipeline_lib.conversations import CacheSite, Normalized, Rows, normalize
+from pipeline_lib.conversations import CacheSite, Normalized, Normalizer, Rows, normalize
 from pipeline_lib.records import Turn
 from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
@@ -55,6 +51,15 @@ def as_it_is(row: dict[str, Any]) -> Any:
     return row["result"]
 
 
+CHATS = rows_of([{"result": chat_of(i)} for i in range(40)])
+
+
+def run(root: Path, rows: Rows, normalizer: Normalizer = as_it_is, **options: Any) -> Normalized:
+    """One source, normalised."""
+    options = {"seed": 7, "val_fraction": 0.25} | options
+    return normalize({"one": rows}, {"one": normalizer}, CacheSite(root), **options)
+
+
 def stored(
     root: Path, sources: Mapping[str, Sequence[Any]], *, val_fraction: float = 1e-9
 ) -> Normalized:
@@ -76,36 +81,6 @@ def tokenizer(vocab_size: int = 300) -> Tokenizer:
 def control_id(token: str) -> int:
     assert token in CONTROL_TOKENS
     return tokenizer().token_id(token)
-
-
-class Crash(BaseException):
-    """The process ends here."""
-
-
-@contextlib.contextmanager
-def failing_disk(monkeypatch: pytest.MonkeyPatch, at: int) -> Iterator[list[str]]:
-    """The ``at``-th call that changes the disk, and all after it, do not happen; -1: none fails.
-
-    A write that is cut short has half of its bytes on disk. Gives the list of calls made.
-    """
-    calls: list[str] = []
-
-    def wrapped(name: str, real: Any) -> Any:
-        def call(*arguments: Any) -> Any:
-            calls.append(name)
-            if 0 <= at < len(calls):
-                if name == "write" and len(calls) == at + 1:
-                    descriptor, data = arguments
-                    real(descriptor, data[: len(data) // 2])
-                raise Crash
-            return None if name == "fsync" else real(*arguments)
-
-        return call
-
-    seam = {name: wrapped(name, real) for name, real in vars(atomic.system).items()}
-    with monkeypatch.context() as patch:
-        patch.setattr(atomic, "system", SimpleNamespace(**seam))
-        yield calls
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -1,6 +1,5 @@
 """The one commit rule of caches: when, how far, and what a crash or an interrupt leaves."""
 
-import contextlib
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -8,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import Crash, contents, failing_disk
+from chat_world import contents
+from crashes import seam, survives, ticking
 
 from pipeline_lib import atomic
 from pipeline_lib.cache import Block, Cache, Plan, open_or_build
@@ -27,12 +27,6 @@ def encode(start: int, stop: int) -> Block:
 
 def plan(total: int = 23, batch: int = 5, encode: Any = encode, **key: Any) -> Plan:
     return Plan("test", {"total": total} | key, FILES, total, batch, encode)
-
-
-def ticking() -> Callable[[], float]:
-    """A clock on which every look takes a second."""
-    times = iter(range(10_000))
-    return lambda: float(next(times))
 
 
 def build(root: Path, plan: Plan, **site: Any) -> Cache:
@@ -87,19 +81,20 @@ def test_commits_leave_no_trace_in_what_is_written(tmp_path: Path) -> None:
 
 
 def test_a_build_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    with failing_disk(monkeypatch, -1) as calls:
-        build(tmp_path / "whole", plan(), save_every_seconds=0)
-    expected = contents(tmp_path / "whole")
-    for at in range(len(calls)):
+    def work(root: Path) -> Callable[[], Cache]:
+        return lambda: build(root, plan(), save_every_seconds=0)
+
+    with seam() as whole:
+        work(tmp_path / "whole")()
+    for at in range(1, whole.calls + 1):
         root = tmp_path / str(at)
-        for again in (at, at % 13):
-            with failing_disk(monkeypatch, again), contextlib.suppress(Crash):
-                build(root, plan(), save_every_seconds=0)
-        with failing_disk(monkeypatch, -1):
-            build(root, plan(), save_every_seconds=0)
-        assert contents(root) == expected
+        assert not survives(work(root), at, torn=True)
+        survives(work(root), at % 13 + 1)
+        with seam():
+            work(root)()
+        assert contents(root) == contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize("at", range(1, 5))
@@ -201,8 +196,3 @@ def test_an_unfinished_cache_whose_files_went_is_not_begun_anew_in_silence(tmp_p
     next(tmp_path.glob("*/ids.bin")).unlink()
     with pytest.raises(CacheError, match="is missing"):
         build(tmp_path, plan())
-
-
-def test_an_unknown_way_to_verify_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="verify"):
-        CacheSite(tmp_path, verify="maybe")

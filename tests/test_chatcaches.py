@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import Crash, chat_of, contents, failing_disk, stored, tokenizer, turns
+from chat_world import chat_of, contents, stored, tokenizer, turns
+from crashes import seam, survives
 
 from pipeline_lib import chatcaches
 from pipeline_lib.cache import Cache
@@ -176,13 +177,13 @@ def test_a_build_that_crashed_anywhere_ends_with_the_bytes_of_one_that_did_not(
         made = sft_cache if kind == "sft" else dpo_cache
         return made(site, train, tokenizer(), max_len=100)
 
-    with failing_disk(monkeypatch, -1) as calls:
+    with seam() as whole:
         expected = contents(build(tmp_path / "whole").folder)
-    for at in range(0, len(calls), 3):
+    for at in range(1, whole.calls + 1, 3):
         root = tmp_path / str(at)
-        with failing_disk(monkeypatch, at), pytest.raises(Crash):
-            build(root)
-        assert contents(build(root).folder) == expected
+        assert not survives(lambda root=root: build(root), at, torn=True)
+        with seam():
+            assert contents(build(root).folder) == expected
 
 
 def test_how_many_conversations_are_written_at_a_time_changes_nothing(

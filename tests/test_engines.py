@@ -69,7 +69,19 @@ def test_prefetch_of_prefetch_closes_down_to_the_first_source() -> None:
     assert log[-1] == "closed"
 
 
-def test_a_generator_that_is_never_started_starts_no_thread() -> None:
-    before = threading.active_count()
-    prefetch(counted(3, []), 2).close()
-    assert threading.active_count() == before
+def test_items_are_made_before_the_first_is_asked_for() -> None:
+    log: list[str] = []
+    ahead = prefetch(counted(50, log), 2)
+    deadline = time.monotonic() + 5
+    while not log and time.monotonic() < deadline:
+        time.sleep(0.001)
+    assert log
+    ahead.close()
+    ahead.close()
+    assert log[-1] == "closed"
+
+
+def test_an_end_stays_an_end() -> None:
+    ahead = prefetch(counted(1, []), 2)
+    assert list(ahead) == [0]
+    assert list(ahead) == []

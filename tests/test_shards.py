@@ -14,14 +14,15 @@ from pipeline_lib.errors import DamagedFile
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.records import WriterState
 from pipeline_lib.shards import ShardWriter, check_shard, npy_header, save_array, shard_name
+from pipeline_lib.staging import sweep
 
 U2, U4 = np.dtype("<u2"), np.dtype("<u4")
 
 
-def writer(staging: Path, capacity: int = 10, dtype: np.dtype[Any] = U2, **more: Any):
+def writer(staging: Path, capacity: int = 10, dtype: np.dtype[Any] = U2) -> ShardWriter:
     for room in ("open", "payload"):
         (staging / room).mkdir(parents=True, exist_ok=True)
-    recipe = Recipe(dataset="folder", shard_tokens=capacity, **more)
+    recipe = Recipe(dataset="folder", shard_tokens=capacity)
     return ShardWriter(staging, "train", recipe, dtype)
 
 
@@ -133,6 +134,7 @@ def test_a_writer_goes_on_from_any_commit_to_the_same_bytes(tmp_path: Path) -> N
         first.close()
         second = writer(staging, 10)
         second.restore(state, ())
+        sweep(staging, "*.npy", second.names())
         append(second, *[7] * (9 - number), first=7 * number)
         assert finished(second) == expected, number
 

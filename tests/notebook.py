@@ -1,0 +1,95 @@
+"""The project's notebook as tests use it: its cells, its functions, and small runs of it."""
+
+import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbclient import NotebookClient
+
+ROOT = Path(__file__).resolve().parent.parent
+PATH = ROOT / "full_llm_pipeline.ipynb"
+
+Notebook = Any
+
+
+def load() -> Notebook:
+    """The committed notebook."""
+    return nbformat.read(PATH, as_version=4)
+
+
+def source(cell_id: str) -> str:
+    """The code of one cell."""
+    return next(cell.source for cell in load().cells if cell.id == cell_id)
+
+
+def normalizers() -> dict[str, Any]:
+    """``NORMALIZERS`` as the cells define it."""
+    names: dict[str, Any] = {}
+    wanted = [c for c in load().cells if c.cell_type == "code" and c.id.startswith("norm")]
+    imports = [line for line in source("imports").split("\n\n") if line.startswith("from pipe")]
+    exec("\n".join(imports), names)
+    for cell in wanted:
+        if cell.id not in ("normalize", "normalize-rejects", "normalize-look"):
+            exec(cell.source, names)
+    found: dict[str, Any] = names["NORMALIZERS"]
+    return found
+
+
+def small(
+    data_dir: Path, *, until: str | None = None, extra: str = "", **parameters: Any
+) -> Notebook:
+    """A copy with other parameters, perhaps ending with cell ``until``.
+
+    ``extra`` is code that runs behind the cell ``site``.
+    """
+    notebook = copy.deepcopy(load())
+    ids = [cell.id for cell in notebook.cells]
+    if until is not None:
+        notebook.cells = notebook.cells[: ids.index(until) + 1]
+    values = {"DATA_DIR": str(data_dir), "MAX_LEN": 64, "VOCAB_SIZE": 400, **parameters}
+    notebook.cells[ids.index("parameters")].source += "\n" + "\n".join(
+        f"{name} = {value!r}" for name, value in values.items()
+    )
+    notebook.cells[ids.index("site")].source += "\n" + extra
+    return notebook
+
+
+def run(notebook: Notebook) -> str:
+    """Execute in the project folder; returns all text output. ``DeadKernelError`` if killed."""
+    client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(ROOT)}})
+    client.execute()
+    return text_of(notebook)
+
+
+def text_of(notebook: Notebook) -> str:
+    """All text a notebook's cells have printed."""
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    return "".join(output.get("text", "") for cell in cells for output in cell.outputs)
+
+
+def kill_in(stage: str, at: int) -> str:
+    """Code that kills the kernel when a stage has reached ``at`` of its units."""
+    return f"""
+import dataclasses, os, signal
+def _fatal(name, done, total):
+    if name == {stage!r} and done >= {at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+site = dataclasses.replace(site, on_progress=_fatal)
+bars.lane = lambda progress: _fatal("shards", progress.rows, 0)
+"""
+
+
+def executed_by_command(notebook: Path, output: Path) -> subprocess.CompletedProcess[str]:
+    """``jupyter execute`` as the README calls it."""
+    command = [sys.executable, "-m", "jupyter", "execute", f"--output={output}", str(notebook)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def outputs_of(path: Path) -> list[Any]:
+    """Every output stored in a notebook file."""
+    cells = json.loads(path.read_text())["cells"]
+    return [output for cell in cells for output in cell.get("outputs", [])]

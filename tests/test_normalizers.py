@@ -1,0 +1,100 @@
+"""The notebook's normalizers on every sample source: what is trained on is what was answered."""
+
+from typing import NamedTuple
+
+import notebook
+import numpy as np
+import pytest
+
+import download_data
+from pipeline_lib.chat import CONTROL_TOKENS, IM_END
+from pipeline_lib.conversations import CacheSite, Normalized, normalize, open_rows
+from pipeline_lib.datasets import DPODataset, SFTDataset
+from pipeline_lib.mixture import mix
+from pipeline_lib.tokenizer import Tokenizer
+from pipeline_lib.tokenizercache import trained_tokenizer
+
+MAX_LEN = 512
+
+
+class Prepared(NamedTuple):
+    """The sample, normalised by the notebook's cells, and a tokenizer trained on it."""
+
+    normalized: Normalized
+    tokenizer: Tokenizer
+    site: CacheSite
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    data_dir = tmp_path_factory.mktemp("sample")
+    download_data.make_sample(data_dir=data_dir)
+    site = CacheSite(data_dir / "cache")
+    rows = {n: open_rows(data_dir / n, source) for n, source in download_data.DATASETS.items()}
+    normalized = normalize(rows, notebook.normalizers(), site, seed=3, val_fraction=0.05)
+    mixture = mix(normalized.train, {}, seed=3)
+    return Prepared(normalized, trained_tokenizer(mixture, site, vocab_size=600).tokenizer, site)
+
+
+def answers(turns: list) -> str:
+    return "".join(t["content"] + IM_END for t in turns if t["role"] == "assistant")
+
+
+def test_what_an_sft_row_trains_on_is_exactly_the_assistant_turns(prepared: Prepared) -> None:
+    dataset = SFTDataset(
+        prepared.normalized.train, prepared.tokenizer, prepared.site, max_len=MAX_LEN
+    )
+    remaining = [answers(turns) for turns in prepared.normalized.train]
+    place = 0
+    for row in range(len(dataset)):
+        item = dataset[row]
+        trained = prepared.tokenizer.decode(item["input_ids"][item["loss_mask"] == 1].tolist())
+        place = (
+            remaining.index(trained, place) + 1
+        )  # rows keep their order; dropped ones are skipped
+    dropped = len(remaining) - len(dataset)
+    assert 0 <= dropped < 0.05 * len(remaining)
+
+
+def test_every_source_keeps_most_of_its_rows_and_names_every_reject(prepared: Prepared) -> None:
+    for name, report in prepared.normalized.reports.items():
+        assert report.train > 0, name
+        assert report.train + report.val + report.rejected == report.rows, name
+        assert report.rejected < 0.1 * report.rows, name
+
+
+def test_control_marks_typed_by_users_stay_text(prepared: Prepared) -> None:
+    dataset = SFTDataset(
+        prepared.normalized.train, prepared.tokenizer, prepared.site, max_len=MAX_LEN
+    )
+    typed = [
+        turns
+        for turns in prepared.normalized.train
+        if any(mark in turn["content"] for turn in turns for mark in CONTROL_TOKENS)
+    ]
+    assert typed
+    marks = prepared.tokenizer.token_id("<|im_start|>")
+    starts = sum(int((dataset[row]["input_ids"] == marks).sum()) for row in range(len(dataset)))
+    kept = set(range(len(dataset)))
+    assert starts >= len(kept)
+    assert starts <= sum(len(turns) for turns in prepared.normalized.train)
+
+
+def test_prompts_of_a_pair_are_equal_and_answers_differ(prepared: Prepared) -> None:
+    dataset = DPODataset(
+        prepared.normalized.train, prepared.tokenizer, prepared.site, max_len=MAX_LEN
+    )
+    for row in range(0, len(dataset), 7):
+        chosen, chosen_mask, rejected, rejected_mask = (side.numpy() for side in dataset[row])
+        prompt = int(np.argmax(chosen_mask))
+        assert (chosen[:prompt] == rejected[:prompt]).all()
+        assert int(np.argmax(rejected_mask)) == prompt
+        assert not np.array_equal(chosen, rejected)
+
+
+def test_no_text_is_in_both_splits(prepared: Prepared) -> None:
+    def questions(split: list) -> set[str]:
+        return {next((t["content"] for t in turns if t["role"] == "user"), "") for turns in split}
+
+    both = questions(prepared.normalized.train) & questions(prepared.normalized.val)
+    assert both <= {""}

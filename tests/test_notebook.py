@@ -1,0 +1,98 @@
+"""The notebook: committed clean, runs whole, runs twice, and survives a killed kernel."""
+
+import ast
+import hashlib
+import re
+from pathlib import Path
+
+import notebook
+import pytest
+from nbclient.exceptions import DeadKernelError
+
+from download_data import DATASETS
+
+
+def contents(data_dir: Path) -> dict[str, str]:
+    """SHA-256 of all token files and shards below a data folder."""
+    kept = (".bin", ".npy", ".arrow", "tokenizer.json")
+    files = [path for path in sorted(data_dir.rglob("*")) if path.name.endswith(kept)]
+    return {
+        path.relative_to(data_dir).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in files
+    }
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A data folder made by one whole run, and what that run printed."""
+    data_dir = tmp_path_factory.mktemp("undisturbed")
+    return data_dir, notebook.run(notebook.small(data_dir, TRAINING_STEPS=12))
+
+
+def test_the_notebook_is_committed_without_outputs_and_execution_counts() -> None:
+    cells = [cell for cell in notebook.load().cells if cell.cell_type == "code"]
+    assert all(not cell.outputs and cell.execution_count is None for cell in cells)
+
+
+def test_every_cell_has_a_readable_name_and_is_short() -> None:
+    for cell in notebook.load().cells:
+        assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", cell.id)
+        assert cell.source.count("\n") < (30 if cell.id == "imports" else 20), cell.id
+
+
+def test_the_notebook_defines_no_class_and_catches_nothing() -> None:
+    code = [cell.source for cell in notebook.load().cells if cell.cell_type == "code"]
+    nodes = [node for source in code for node in ast.walk(ast.parse(source))]
+    assert not [node for node in nodes if isinstance(node, ast.ClassDef | ast.Try)]
+    assert not [source for source in code if re.search(r"^[!%]|sys\.path", source, re.M)]
+
+
+def test_there_is_one_normalizer_for_each_registered_source() -> None:
+    assert set(notebook.normalizers()) == set(DATASETS)
+
+
+def test_normalizers_are_at_most_twelve_lines() -> None:
+    for cell in notebook.load().cells:
+        if "normalizer" in cell.metadata.get("tags", []):
+            assert cell.source.count("\n") < 12
+
+
+def test_the_whole_notebook_runs_and_every_loss_falls(undisturbed: tuple[Path, str]) -> None:
+    data_dir, text = undisturbed
+    assert "all is well" in text
+    losses = re.findall(r"^(\w+) +([\d.]+) -> ([\d.]+)$", text, re.M)
+    assert [name for name, *_ in losses] == ["shards", "pretrain", "sft", "dpo"]
+    assert all(float(last) < float(first) for _, first, last in losses)
+    assert not list(data_dir.glob("shards/*.incomplete"))
+
+
+def test_a_second_run_reuses_everything_and_changes_no_byte(undisturbed: tuple[Path, str]) -> None:
+    data_dir, _ = undisturbed
+    before = contents(data_dir)
+    text = notebook.run(notebook.small(data_dir, until="dpo-dataset"))
+    assert "already complete" in text
+    assert "already there" in text
+    assert "built" not in text
+    assert contents(data_dir) == before
+
+
+def test_a_kernel_killed_twice_goes_on_and_ends_in_the_same_bytes(
+    undisturbed: tuple[Path, str], tmp_path: Path
+) -> None:
+    often = {"SAVE_EVERY_SECONDS": 0, "until": "dpo-dataset"}
+    texts = []
+    for stage, at in (("shards", 1_500), ("sft", 1_500)):
+        run = notebook.small(tmp_path, extra=notebook.kill_in(stage, at), **often)
+        with pytest.raises(DeadKernelError):
+            notebook.run(run)
+        texts.append(notebook.text_of(run))
+    last = notebook.run(notebook.small(tmp_path, **often))
+    assert went_on_at(r"lane 0 goes on at row .*, ([\d,]+) rows visited", texts[1]) > 0
+    assert went_on_at(r"sft-\w+: resuming at conversation ([\d,]+)", last) > 0
+    assert contents(tmp_path) == contents(undisturbed[0])
+
+
+def went_on_at(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
+    assert found is not None, text
+    return int(found[1].replace(",", ""))
