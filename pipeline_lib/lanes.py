@@ -78,7 +78,8 @@ class _Lane:
             job.pinned.tokenizer, job.encoder, self.folder / "encoder_mismatch.txt"
         )
         self.seen, self.left_out, self.crossed = Seen(), 0, False
-        self.generation, self.encoder_before = 0, None
+        self.generation = 0
+        self.encoder_before: dict[str, str] | None = None
         self.shuffle = ShuffleState(order.START, 0, [], False)
         self.started, self.elapsed_before, self.tokens_before = job.clock(), 0.0, 0
 
@@ -106,6 +107,9 @@ class _Lane:
         return self._commit(finished=False)
 
     def _work(self) -> None:
+        if self.train_tokens == 0:  # fewer tokens than lanes: none of them fall to this one
+            self.crossed = True
+            return
         with closing(self._stream()) as stream:
             for batch, encoded in stream:
                 tokenizer = self.job.pinned.tokenizer
@@ -160,8 +164,9 @@ class _Lane:
         return fields
 
     def _fields(self, finished: bool) -> dict[str, Any]:
-        pinned, encoder = self.job.pinned, self.encoding.encoder
-        used = {"name": encoder.name, "version": encoder.version} if encoder else self.encoder_before
+        pinned, encoder, used = self.job.pinned, self.encoding.encoder, self.encoder_before
+        if encoder is not None:
+            used = {"name": encoder.name, "version": encoder.version}
         return {
             "generation": self.generation,
             "lane": self.lane,

@@ -114,7 +114,8 @@ def load(folder: Path) -> dict[str, Any]:
     ``FileNotFoundError`` if there is none, ``DamagedFile`` if it was changed.
     """
     path = folder / MANIFEST
-    manifest: dict[str, Any] = atomic.load_json(path)
+    found = atomic.load_json(path)
+    manifest: dict[str, Any] = found if isinstance(found, dict) else {}
     content = {k: v for k, v in manifest.items() if k not in ("content_sha256", "measured")}
     if manifest.get("content_sha256") != digest.of_json(content):
         raise DamagedFile(

@@ -15,13 +15,16 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipeline_lib import atomic, checkpoint, manifest, staging
+from pipeline_lib.encoders import KINDS
 from pipeline_lib.engines import Engine, in_order
 from pipeline_lib.errors import DamagedFile, ResumeRefused, SourceError
 from pipeline_lib.lanes import Job, Progress, run_lane
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.pinned import Pinned, pin
 from pipeline_lib.recipe import FOLDER, Recipe
+from pipeline_lib.sameness import check_same_run
 from pipeline_lib.signals import StopRequest
+from pipeline_lib.sources import check_first_file
 
 Resume = Literal[False, True, "auto"]
 _LOG = logging.getLogger(__name__)
@@ -43,6 +46,8 @@ class Settings:
     on_progress: Callable[[Progress], None] = lambda progress: None
 
     def __post_init__(self) -> None:
+        if self.encoder not in KINDS:
+            raise ValueError(f"encoder is {self.encoder!r}; choose one of {', '.join(KINDS)}")
         if self.checkpoint_interval <= 0:
             raise ValueError(
                 f"checkpoint_interval is {self.checkpoint_interval}; give seconds above 0"
@@ -71,17 +76,26 @@ def prepare(
     elif not staging.is_published(target) and resume is True:
         staging.require_unfinished(target)
     recorded = recorded_run(target) if resume else None
-    if recorded is not None:
-        recipe = _with_recorded_pins(recipe, recorded["recipe"])
-    pinned = pin(recipe, (recorded or {}).get("locations"))
-    if resume and staging.is_published(target):
-        return _already_complete(target, pinned)
+    if recorded is not None and staging.is_published(target):
+        return _already_complete(target, recipe, recorded)
+    pinned = _pinned(recipe, recorded)
     work = staging.staging_of(target)
     staging.make(work, pinned.recipe.lanes)
     with FolderLock(work / staging.LOCK):
-        if resume is False:
+        if resume is False or staging.is_published(target):
             staging.require_fresh(target)  # again, now that no other process can begin
         return _run(pinned, target, work, settings)
+
+
+def _pinned(recipe: Recipe, recorded: dict[str, Any] | None) -> Pinned:
+    """The exact recipe, after checking all that can be checked before a folder is touched."""
+    if recorded is None:
+        pinned = pin(recipe)
+        check_first_file(pinned.source, pinned.recipe)
+        return pinned
+    pinned = pin(_with_recorded_pins(recipe, recorded["recipe"]), recorded["locations"])
+    check_same_run(recorded, pinned)
+    return pinned
 
 
 def _run(pinned: Pinned, target: Path, work: Path, settings: Settings) -> dict[str, Any]:
@@ -123,13 +137,13 @@ def _publish(
     return metadata
 
 
-def _already_complete(target: Path, pinned: Pinned) -> dict[str, Any]:
-    metadata = manifest.load(target)
+def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) -> dict[str, Any]:
     recorded = Recipe.from_fields(metadata["recipe"])
-    if recorded != pinned.recipe:
+    if recipe != recorded:  # it may name a branch or a path: compare what they stand for
+        recipe = pin(_with_recorded_pins(recipe, metadata["recipe"])).recipe
+    if recipe != recorded:
         shown = "; ".join(
-            f"{name}: was {old!r}, is {new!r}"
-            for name, old, new in recorded.differences(pinned.recipe)
+            f"{name}: was {old!r}, is {new!r}" for name, old, new in recorded.differences(recipe)
         )
         raise ResumeRefused(
             f"{target} was published from another recipe ({shown}); give the recorded values or "
@@ -144,16 +158,22 @@ def _already_complete(target: Path, pinned: Pinned) -> dict[str, Any]:
 
 def recorded_run(target: Path) -> dict[str, Any] | None:
     """What is recorded of the run for an output folder: its manifest, or else the newest
-    readable checkpoint; ``None`` if there is none."""
+    readable checkpoint; ``None`` if there is none, ``DamagedFile`` if none is readable."""
     if staging.is_published(target):
         return manifest.load(target)
     work = staging.staging_of(target)
+    problems: list[str] = []
     for folder in [work, *sorted(work.glob("lane_*"))]:
         for path in checkpoint.generations(folder):
             try:
                 return checkpoint.read_fields(path)
             except DamagedFile as damage:
-                _LOG.warning("%s", damage)
+                problems.append(str(damage))
+    if problems:
+        raise DamagedFile(
+            f"no checkpoint in {work} can be read: {' | '.join(problems)}. Restore one from a "
+            "copy, or remove that folder and start a fresh run"
+        )
     return None
 
 
@@ -163,7 +183,7 @@ def _with_recorded_pins(recipe: Recipe, recorded: dict[str, Any]) -> Recipe:
     The digest of a folder is left open: comparing its files names the one that changed.
     """
     pins: dict[str, Any] = {}
-    if recorded["dataset"] == FOLDER:
+    if recorded["dataset"] == FOLDER and recipe.revision == recorded["revision"]:
         pins["revision"] = None
     elif recipe.revision is None and recipe.dataset == recorded["dataset"]:
         pins["revision"] = recorded["revision"]

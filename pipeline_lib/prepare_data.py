@@ -122,7 +122,9 @@ def _prepare(options: argparse.Namespace) -> int:
     target = options.output_dir.absolute()
     recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
     if options.dry_run:
-        for name, value in describe(pin(recipe), target).items():
+        recorded = recorded_run(target) if options.resume else None
+        pinned = pin(recipe, (recorded or {}).get("locations"))
+        for name, value in describe(pinned, target).items():
             print(f"{name:28} {value}")
         return 0
     with Reporter(recipe, options.log_interval) as reporter:
@@ -160,12 +162,11 @@ def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
     for one, other in (("max_documents", "train_tokens"), ("train_tokens", "max_documents")):
         if one in given:
             fields[other] = None
-    if "dataset" in given and options.config is None:
+    if given.get("dataset") == fields["dataset"] and options.config is None:
         given["config"] = fields["config"]
-    if "tokenizer" in given and fields["tokenizer"] == LOCAL:
-        fields["tokenizer_revision"] = None
-    if "dataset" in given and fields["dataset"] == FOLDER:
-        fields["revision"] = None
+    for name, pinned in (("dataset", "revision"), ("tokenizer", "tokenizer_revision")):
+        if given.get(name, fields[name]) != fields[name]:  # perhaps the path of what is recorded
+            fields[pinned] = None
     return Recipe(**{**fields, **given})
 
 
