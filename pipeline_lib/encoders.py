@@ -167,11 +167,12 @@ def choose_encoder(reference: ReferenceEncoder, kind: str = "auto") -> Encoder:
 
 def fall_back(reference: ReferenceEncoder, kind: str, error: Exception) -> ReferenceEncoder:
     """The reference, with a warning; ``EncoderMismatch`` if the fast encoder was demanded."""
+    reason = " ".join(str(error).split())  # the library's texts have several lines
     if kind == "gigatoken":
         raise EncoderMismatch(
-            f"gigatoken can not be used here: {error}; choose --encoder tokenizers or auto"
+            f"gigatoken can not be used here: {reason}; choose --encoder tokenizers or auto"
         ) from error
-    _LOG.warning("using the reference encoder, which is much slower: %s", error)
+    _LOG.warning("using the reference encoder, which is much slower: %s", reason)
     return reference
 
 

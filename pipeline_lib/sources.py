@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow.parquet as pq
 
 from pipeline_lib import digest, hub, order, parquet
-from pipeline_lib.errors import SourceChanged, SourceError
+from pipeline_lib.errors import HubError, SourceChanged, SourceError
 from pipeline_lib.order import Block
 from pipeline_lib.parquet import parquet_texts
 from pipeline_lib.recipe import FOLDER, Recipe
@@ -166,7 +166,10 @@ def resolve_parquet_files(
             f"{dataset} is neither an existing folder nor a Hub dataset (owner/name); "
             "check the path"
         )
-    listing = hub.resolve_revision(dataset, revision)
+    try:
+        listing = hub.resolve_revision(dataset, revision)
+    except HubError as error:
+        raise type(error)(f"{error} (and there is no local folder {folder.absolute()})") from error
     sizes = {file.path: file.size for file in listing.files}
     names = sorted(hub.train_files(listing, config))
     return HubSource(listing, config, [SourceFile(name=n, size=sizes[n]) for n in names])

@@ -1,14 +1,15 @@
 """A small table to look at: named columns, rows, and a plain-text picture of them."""
 
+import html
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 Cell = str | int | float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Table:
-    """Rows under named columns; ``str`` aligns them, numbers to the right with separators."""
+    """Rows under named columns; ``str`` aligns them, a notebook shows HTML."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -19,6 +20,22 @@ class Table:
         right = [_is_number(self.column(name)) for name in self.columns]
         lines = [_line(text, widths, right) for text in texts]
         return "\n".join([lines[0], "  ".join("-" * width for width in widths), *lines[1:]])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self.columns)
+        lines = [
+            "".join(
+                f'<td style="text-align:left">{html.escape(_text(cell))}</td>'
+                if isinstance(cell, str)
+                else f"<td>{_text(cell)}</td>"
+                for cell in row
+            )
+            for row in self.rows
+        ]
+        body = "".join(f"<tr>{line}</tr>" for line in lines)
+        return f"<table><tr>{head}</tr>{body}</table>"
 
     def column(self, name: str) -> list[Cell]:
         """The cells under one name; ``ValueError`` if there is no such column."""

@@ -133,10 +133,15 @@ def _build(
     try:
         fields = json.loads(raw)
         settings = json.loads(config.read_bytes()) if config and config.exists() else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise TokenizerError(
             f"the tokenizer of {repository} is not valid JSON: {error}; fetch it again"
         ) from error
+    if not (isinstance(settings, dict) and _is_tokenizer(fields)):
+        raise TokenizerError(
+            f"the JSON of the tokenizer of {repository} does not describe a tokenizer; give a "
+            "tokenizer.json as the tokenizers library writes it"
+        )
     eos_token = _eos_token(fields, settings, eos_token)
     text = _normalised(fields, eos_token)
     reference = encoders.ReferenceEncoder(text)
@@ -154,6 +159,13 @@ def _build(
     found = Tokenizer(text, sha256, eos_token, vocabulary[eos_token], bound, repository, revision)
     found.__dict__["reference"] = reference  # loaded a moment ago; the property would load it again
     return found
+
+
+def _is_tokenizer(fields: Any) -> bool:
+    added = fields.get("added_tokens") or [] if isinstance(fields, dict) else None
+    return isinstance(added, list) and all(
+        isinstance(token, dict) and {"id", "content"} <= token.keys() for token in added
+    )
 
 
 def _eos_token(fields: dict[str, Any], settings: dict[str, Any], asked: str | None) -> str:

@@ -26,7 +26,9 @@ def verify(folder: Path, on_shard: Callable[[str], None] = lambda name: None) ->
     """
     try:
         found = manifest.load(folder)
-    except (DamagedFile, FileNotFoundError) as error:
+    except FileNotFoundError:
+        return [f"{folder} has no {MANIFEST}, so it is not a published folder"]
+    except DamagedFile as error:
         return [str(error)]
     faults: dict[str, str] = {}
     for split in SPLITS:

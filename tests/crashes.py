@@ -14,6 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_lib import atomic
+from pipeline_lib.lanes import Progress
+from pipeline_lib.preparation import Settings, prepare
+from pipeline_lib.recipe import Recipe
+from pipeline_lib.staging import staging_of
 
 CALLS = tuple(vars(atomic.system))
 
@@ -94,6 +98,28 @@ def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
 def ticking() -> Callable[[], float]:
     """A clock that moves one second on whenever it is asked."""
     return map(float, itertools.count()).__next__
+
+
+def committing(**more: Any) -> Settings:
+    """Settings of a run that commits behind every batch, by the reference encoder."""
+    return Settings(encoder="tokenizers", checkpoint_interval=1, clock=ticking(), **more)
+
+
+def leave_unfinished(recipe: Recipe, target: Path, batches: int = 4, lane: int = 0) -> Path:
+    """Start a run and kill it in batch number ``batches``, the others committed."""
+    seen = 0
+
+    def die(progress: Progress) -> None:
+        nonlocal seen
+        seen += progress.lane == lane
+        if seen == batches:
+            raise Killed
+
+    with contextlib.suppress(Killed):
+        prepare(recipe, target, settings=committing(on_progress=die))
+    if seen != batches:
+        raise ValueError(f"the run ended in batch {seen}, before it could be killed in {batches}")
+    return staging_of(target)
 
 
 def flip(path: Path, position: int) -> None:

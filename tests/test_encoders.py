@@ -1,0 +1,249 @@
+"""The fast encoder gives the ids of the reference, or is not used."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from corpora import EOS, texts, tokenizer_bytes
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Regex, trainers
+
+from pipeline_lib import encoders
+from pipeline_lib.encoders import (
+    NASTY,
+    FastEncoder,
+    ReferenceEncoder,
+    choose_encoder,
+    compare,
+    confirm,
+    open_reference,
+    train_bpe,
+)
+from pipeline_lib.errors import EncoderMismatch, TokenizerError
+
+GPT4_SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+SOME = [*texts(300), *(text.decode() for text in NASTY), "    if x:\n        return '''a'''\n" * 5]
+
+
+def bpe(pre_tokenizer: Any, *, normalizer: Any = None, vocab_size: int = 600) -> Tokenizer:
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer, made.decoder = pre_tokenizer, decoders.ByteLevel()
+    if normalizer is not None:
+        made.normalizer = normalizer
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, special_tokens=[EOS], show_progress=False,
+        initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet()),
+    )  # fmt: skip
+    made.train_from_iterator(SOME, trainer)
+    return made
+
+
+def gpt2() -> Tokenizer:
+    return bpe(pre_tokenizers.ByteLevel(add_prefix_space=False))
+
+
+def gpt4() -> Tokenizer:
+    split = pre_tokenizers.Split(Regex(GPT4_SPLIT), "isolated")
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    return bpe(pre_tokenizers.Sequence([split, level]))
+
+
+def with_runs_of_spaces() -> Tokenizer:
+    """Added tokens that are ordinary text, stored behind a special one, as some models have."""
+    made = gpt2()
+    runs = [AddedToken(" " * n, normalized=True, special=False) for n in (24, 12, 6, 3, 2)]
+    made.add_tokens([*runs, AddedToken("\n\n\n", special=False)])
+    return made
+
+
+def specials_before_ordinary() -> Tokenizer:
+    made = gpt2()
+    made.add_special_tokens(["<|a|>", "<|b|>"])
+    made.add_tokens([AddedToken("def ", special=False), AddedToken("    ", special=False)])
+    made.add_special_tokens(["<|c|>"])
+    return made
+
+
+def word_level() -> Tokenizer:
+    words = {word: n for n, word in enumerate([EOS, "<unk>", *"the of river and stone".split()])}
+    made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.add_special_tokens([EOS])
+    return made
+
+
+def word_piece() -> Tokenizer:
+    made = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    made.pre_tokenizer, made.normalizer = pre_tokenizers.BertPreTokenizer(), normalizers.Lowercase()
+    made.train_from_iterator(
+        SOME, trainers.WordPieceTrainer(vocab_size=400, special_tokens=["[UNK]", EOS])
+    )
+    return made
+
+
+def sentencepiece_bpe() -> Tokenizer:
+    made = Tokenizer(models.BPE(byte_fallback=True, unk_token="<unk>", fuse_unk=True))
+    made.normalizer = normalizers.Sequence(
+        [normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")]
+    )
+    special = ["<unk>", EOS, *(f"<0x{n:02X}>" for n in range(256))]
+    trainer = trainers.BpeTrainer(vocab_size=700, special_tokens=special, show_progress=False)
+    made.train_from_iterator(SOME, trainer)
+    return made
+
+
+def unigram() -> Tokenizer:
+    made = Tokenizer(models.Unigram())
+    made.pre_tokenizer = pre_tokenizers.Metaspace()
+    trainer = trainers.UnigramTrainer(
+        vocab_size=300, special_tokens=["<unk>", EOS], unk_token="<unk>", show_progress=False
+    )
+    made.train_from_iterator(texts(300), trainer)
+    return made
+
+
+BYTE_LEVEL = [gpt2, gpt4, with_runs_of_spaces, specials_before_ordinary]
+FOREIGN = [word_level, word_piece, sentencepiece_bpe, unigram]
+NORMALISED = [
+    lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=True)),
+    lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFC()),
+    lambda: bpe(pre_tokenizers.ByteLevel(add_prefix_space=False), normalizer=normalizers.NFKC()),
+]
+
+
+def json_of(make: Callable[[], Tokenizer]) -> bytes:
+    return str(make().to_str()).encode()
+
+
+@pytest.fixture(scope="module", params=BYTE_LEVEL, ids=lambda make: make.__name__)
+def pair(request: pytest.FixtureRequest) -> tuple[ReferenceEncoder, FastEncoder]:
+    data = json_of(request.param)
+    return ReferenceEncoder(data), FastEncoder(data)
+
+
+def test_the_fast_encoder_is_chosen_for_byte_level_tokenizers(
+    pair: tuple[ReferenceEncoder, FastEncoder],
+) -> None:
+    assert choose_encoder(pair[0], "gigatoken").name == "gigatoken"
+    assert choose_encoder(pair[0], "auto").version == pair[1].version
+
+
+PIECES = st.sampled_from(
+    [" ", "  ", "    ", "\n", "\n\n\n", "\t", "'s", "'LL", "é", "e\u0301", "語", "ไ", "👩‍👧", "1", "²",
+     EOS, "<|a|>", "def ", "\u00a0", "\u2028", "\ufeff", "\x00", "I", "ß", "?", "==", "_"]
+)  # fmt: skip
+TEXTS = st.lists(st.text(max_size=8) | PIECES, max_size=12).map("".join)
+
+
+@given(found=st.lists(TEXTS, min_size=1, max_size=6))
+@example(found=["", " ", "a" * 5_000, " " * 5_000, "\n" * 999])
+@settings(max_examples=150, deadline=None)
+def test_both_encoders_agree_on_random_texts(
+    pair: tuple[ReferenceEncoder, FastEncoder], found: list[str]
+) -> None:
+    compare(*pair, [text.encode() for text in found])
+
+
+def test_both_encoders_agree_on_every_character_of_the_first_planes(
+    pair: tuple[ReferenceEncoder, FastEncoder],
+) -> None:
+    valid = [chr(n) for n in range(1, 0x20000, 7) if not 0xD800 <= n < 0xE000]
+    joined = ["".join(valid[n : n + 40]) for n in range(0, len(valid), 40)]
+    compare(*pair, [f"a {text} b".encode() for text in joined])
+
+
+@pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
+def test_a_tokenizer_of_another_family_falls_back_or_agrees(
+    make: Callable[[], Tokenizer], caplog: pytest.LogCaptureFixture
+) -> None:
+    reference = ReferenceEncoder(json_of(make))
+    chosen = confirm(reference, choose_encoder(reference), "auto", [t.encode() for t in texts(20)])
+    if chosen is reference:
+        assert "using the reference encoder, which is much slower" in caplog.text
+    compare(reference, chosen, [text.encode() for text in texts(400, 1_000)])
+
+
+@pytest.mark.parametrize("make", NORMALISED)
+def test_a_normalizer_or_a_prefix_space_is_honoured_or_falls_back(
+    make: Callable[[], Tokenizer],
+) -> None:
+    reference = ReferenceEncoder(json_of(make))
+    chosen = choose_encoder(reference)
+    compare(reference, chosen, [text.encode() for text in SOME])
+
+
+def test_a_tokenizer_the_fast_encoder_can_not_do_is_an_error_when_it_is_demanded() -> None:
+    with pytest.raises(EncoderMismatch, match="gigatoken can not be used here: .*; choose --enc"):
+        choose_encoder(ReferenceEncoder(json_of(word_level)), "gigatoken")
+
+
+def test_the_reference_is_used_when_it_is_asked_for() -> None:
+    reference = ReferenceEncoder(tokenizer_bytes())
+    assert choose_encoder(reference, "tokenizers") is reference
+
+
+def test_an_unknown_kind_of_encoder_is_a_wrong_argument() -> None:
+    with pytest.raises(ValueError, match="encoder is 'fast'; choose one of auto, gigatoken, tok"):
+        choose_encoder(ReferenceEncoder(tokenizer_bytes()), "fast")
+
+
+def test_no_texts_give_no_ids() -> None:
+    for encoder in (ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())):
+        ids, offsets = encoder.encode([])
+        assert len(ids) == 0 and offsets.tolist() == [0]
+        assert (ids.dtype, offsets.dtype) == (np.uint32, np.int64)
+
+
+def test_empty_texts_keep_their_place() -> None:
+    for encoder in (ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())):
+        offsets = encoder.encode([b"", b"the", b""]).offsets.tolist()
+        assert offsets[:2] == [0, 0] and offsets[2] == offsets[3] > 0
+
+
+def test_the_text_of_a_special_token_is_encoded_as_text() -> None:
+    for encoder in (ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())):
+        ids = encoder.encode([EOS.encode()]).ids.tolist()
+        assert len(ids) > 1 and open_reference(tokenizer_bytes()).token_to_id(EOS) not in ids
+
+
+def test_ordinary_added_tokens_keep_their_meaning() -> None:
+    data = json_of(with_runs_of_spaces)
+    run = open_reference(data).token_to_id(" " * 12)
+    for encoder in (ReferenceEncoder(data), FastEncoder(data)):
+        assert run in encoder.encode([b"x" + b" " * 12 + b"y"]).ids.tolist()
+
+
+def test_renewing_the_engine_changes_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(encoders, "RENEW_BYTES", 50)
+    fast, reference = FastEncoder(tokenizer_bytes()), ReferenceEncoder(tokenizer_bytes())
+    for text in texts(20):
+        compare(reference, fast, [text.encode()])
+
+
+def test_a_mismatch_shows_both_ids_and_the_text() -> None:
+    one, other = ReferenceEncoder(tokenizer_bytes()), ReferenceEncoder(json_of(gpt4))
+    with pytest.raises(EncoderMismatch, match=r"gives \[.*\]... where .* gives .* text b'the rive"):
+        compare(one, other, [b"a", b"the river"])
+
+
+def test_what_is_no_tokenizer_says_how_to_make_one() -> None:
+    with pytest.raises(TokenizerError, match=r"can not be loaded: .*; export it again"):
+        open_reference(b'{"model": {"type": "None of these"}}')
+
+
+@pytest.mark.parametrize("threads", ["1", "2"])
+def test_training_gives_the_same_file_for_any_number_of_threads(
+    threads: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAYON_RS_NUM_THREADS", threads)
+    first = train_bpe(texts(200), 400, [EOS, "<|pad|>"])
+    assert first == train_bpe(iter(texts(200)), 400, [EOS, "<|pad|>"])
+    added = json.loads(first)["added_tokens"]
+    assert [(token["id"], token["content"]) for token in added] == [(0, EOS), (1, "<|pad|>")]

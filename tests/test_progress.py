@@ -1,0 +1,64 @@
+"""Progress is one line for people: what was done, how fast, and what is left."""
+
+import logging
+
+import pytest
+
+from pipeline_lib.lanes import Progress
+from pipeline_lib.progress import Reporter, report_progress
+from pipeline_lib.recipe import Recipe
+
+HALF = Progress(
+    lane=0, rows=5_000, documents=4_900, train_tokens=1_000_000, val_tokens=50_000,
+    elapsed_seconds=90.0, rate=20_000.0,
+)  # fmt: skip
+ROWS = Recipe(dataset="folder", max_documents=10_000)
+TOKENS = Recipe(dataset="folder", train_tokens=4_000_000)
+
+
+def test_the_line_counts_and_gives_the_time_left_to_the_bound() -> None:
+    assert report_progress(HALF, TOKENS) == (
+        "5,000 rows, 4,900 documents, 1,000,000 train + 50,000 val tokens, 20,000 tokens/s, "
+        "1 min 30 s elapsed, 4 min 30 s left to the bound"
+    )
+
+
+def test_without_a_token_bound_the_nominal_projection_is_shown_and_labelled() -> None:
+    line = report_progress(HALF, ROWS)
+    assert "1 min 30 s left to the bound (nominal: 83 h 19 min to 6 billion train tokens)" in line
+    assert "nominal" not in report_progress(HALF, TOKENS)
+
+
+def test_the_first_moment_divides_by_nothing() -> None:
+    start = HALF._replace(rows=0, documents=0, train_tokens=0, elapsed_seconds=0.0, rate=0.0)
+    for recipe in (ROWS, TOKENS):
+        assert report_progress(start, recipe).endswith("0 tokens/s, 0.0 s elapsed")
+
+
+def test_behind_the_bound_nothing_is_left() -> None:
+    line = report_progress(HALF._replace(train_tokens=5_000_000), TOKENS)
+    assert line.endswith("0.0 s left to the bound")
+
+
+def test_a_lane_counts_towards_its_part_of_the_bound() -> None:
+    recipe = Recipe(dataset="folder", train_tokens=4_000_000, lanes=2)
+    assert "1 min 30 s left" in report_progress(HALF, recipe)
+
+
+def test_lines_come_at_most_once_an_interval(caplog: pytest.LogCaptureFixture) -> None:
+    clock = iter([0.0, 3.0, 10.0, 12.0, 19.0, 20.0]).__next__
+    with caplog.at_level(logging.INFO, "pipeline_lib"), Reporter(ROWS, 10.0, clock) as reporter:
+        for _ in range(5):
+            reporter(HALF)
+    assert len(caplog.records) == 2
+
+
+def test_on_a_terminal_there_is_a_bar(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    with Reporter(TOKENS, 10.0) as reporter:
+        reporter(HALF)
+        reporter(HALF._replace(train_tokens=4_000_000))
+    shown = capsys.readouterr().err
+    assert "4.00M/4.00M" in shown and "20,000 tokens/s" in shown
