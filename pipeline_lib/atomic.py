@@ -238,10 +238,13 @@ class Appender:
     """An append-only file with a running SHA-256 of everything it holds.
 
     ``committed`` bytes of an existing file are kept (and hashed), the rest is cut off:
-    what no commit named does not exist. ``DamagedFile`` if the file is shorter.
+    what no commit named does not exist. ``DamagedFile`` if the file is shorter. With
+    ``cut=False`` nothing is changed until ``cut`` is called, which must come before ``append``.
     """
 
-    def __init__(self, path: Path, committed: int = 0, *, hashed: bool = True) -> None:
+    def __init__(
+        self, path: Path, committed: int = 0, *, hashed: bool = True, cut: bool = True
+    ) -> None:
         self.path = path
         self.size = committed
         self._digest = hashlib.sha256() if hashed else None
@@ -250,6 +253,8 @@ class Appender:
             self._fd = os.open(path, flags, 0o644)
         try:
             self._keep(committed)
+            if cut:
+                self.cut()
         except BaseException:
             self.close()
             raise
@@ -261,11 +266,14 @@ class Appender:
                 f"{self.path} holds {found:,} bytes but {committed:,} were committed; "
                 "it was cut after the commit"
             )
-        if found > committed:
-            system.ftruncate(self._fd, committed)
         if self._digest is not None:
             self._hash_prefix(committed)
         os.lseek(self._fd, committed, os.SEEK_SET)
+
+    def cut(self) -> None:
+        """Cut off what lies behind the committed bytes."""
+        if os.fstat(self._fd).st_size > self.size:
+            system.ftruncate(self._fd, self.size)
 
     def _hash_prefix(self, size: int) -> None:
         position = 0

@@ -71,7 +71,9 @@ class ShardedTokenDataset(TokenDataset):
     ``SourceError`` without a manifest, ``DamagedFile`` for what does not match it.
     """
 
-    def __init__(self, folder: Path | str, split: str, seq_len: int, *, verify: str = "sizes"):
+    def __init__(
+        self, folder: Path | str, split: str, seq_len: int, *, verify: str = "sizes"
+    ) -> None:
         if seq_len < 1:
             raise ValueError(f"seq_len is {seq_len}; expected a number of tokens above 0")
         if verify not in ("sizes", "full"):

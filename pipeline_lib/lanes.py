@@ -302,6 +302,8 @@ def restore_writers(
                 f"the checkpoint counts {state['tokens']:,} {split} tokens but its shards hold "
                 f"{counted:,}; it was changed by hand or damaged"
             )
+    for writer in writers.values():
+        writer.settle()
 
 
 def replay_source_prefix(batches: Iterator[Batch], target: Seen) -> Seen:

@@ -61,7 +61,7 @@ def _check_versions(recorded: dict[str, str]) -> None:
     changed = [name for name in now if recorded.get(name) != now[name]]
     if not changed:
         return
-    pins = " ".join(f"{name}=={recorded[name]}" for name in changed if name != "python")
+    pins = " ".join(f"{n}=={recorded[n]}" for n in changed if n != "python" and n in recorded)
     shown = "; ".join(f"{name}: was {recorded.get(name)}, is {now[name]}" for name in changed)
-    way_out = f"restore them with: pip install {pins}" if pins else "use the recorded Python"
+    way_out = f"restore them with: pip install {pins}" if pins else "use the recorded ones"
     raise ResumeRefused(f"the run began with other versions ({shown}); {way_out}")

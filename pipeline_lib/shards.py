@@ -133,10 +133,10 @@ class ShardWriter:
         return named | ({self._open["file"]} if self._open else set())
 
     def restore(self, state: WriterState, trusted: Collection[str]) -> None:
-        """Go on from a commit; ``DamagedFile`` names a shard that is not what it recorded.
+        """Take over a commit; ``DamagedFile`` names a shard that is not what it recorded.
 
-        Sizes and headers of all shards are checked, the SHA-256 of those not
-        in ``trusted`` and of the open one. A shard that was filled after the commit is reopened.
+        Sizes and headers of all shards are checked, the SHA-256 of those not in ``trusted``
+        and of the open one. Nothing on disk is changed; ``settle`` has to follow.
         """
         for shard in state["shards"]:
             path = self._payload / shard["file"]
@@ -148,13 +148,12 @@ class ShardWriter:
 
     def _reopen(self, current: OpenShard) -> None:
         path = self._opens / current["file"]
-        filled = self._payload / current["file"]
-        if filled.exists() and not path.exists():
-            atomic.rename_new(filled, path)
         if not path.exists():
-            raise DamagedFile(f"{path} is gone; {_WAY_OUT}")
+            path = self._payload / current["file"]  # it was filled after the commit
+        if not path.exists():
+            raise DamagedFile(f"{self._opens / current['file']} is gone; {_WAY_OUT}")
         size = len(self._header) + current["tokens"] * self._dtype.itemsize
-        file = atomic.Appender(path, size)
+        file = atomic.Appender(path, size, cut=False)
         if file.sha256 != current["sha256"]:
             file.close()
             raise DamagedFile(
@@ -162,6 +161,20 @@ class ShardWriter:
                 f"{current['sha256']} was committed; {_WAY_OUT}"
             )
         self._file, self._open = file, OpenShard(**current)
+
+    def settle(self) -> None:
+        """After ``restore``: reopen a shard that was filled since, cut what no commit named.
+
+        Apart from ``restore``, so that a generation with one damaged shard leaves the others
+        as they were.
+        """
+        if self._file is None or self._open is None:
+            return
+        path = self._opens / self._open["file"]
+        if self._file.path != path:
+            atomic.rename_new(self._file.path, path)
+            self._file.path = path
+        self._file.cut()
 
     def finish(self) -> None:
         """Write the last, shorter shard as a new file with its own header, durably.

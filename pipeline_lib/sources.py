@@ -12,12 +12,15 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
-from pipeline_lib import digest, hub, order, parquet
+from pipeline_lib import digest, footers, hub, order, parquet
 from pipeline_lib.errors import HubError, SourceChanged, SourceError
 from pipeline_lib.order import Block
 from pipeline_lib.parquet import parquet_texts
 from pipeline_lib.recipe import FOLDER, Recipe
 from pipeline_lib.records import Cursor, SourceFile
+
+FOOTERS_ASKED = 64
+"""A dry run asks the Hub for the footers of at most so many files, about 64 KiB each."""
 
 __all__ = [
     "FolderSource",
@@ -85,12 +88,11 @@ class FolderSource:
             raise SourceError(
                 f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
             )
-        footers = [parquet.footer(root / name) for name in names]
+        found = [(name, parquet.footer(root / name)) for name in names]
         self.files = [
-            SourceFile(name=name, size=footer.size, footer=footer.sha256)
-            for name, footer in zip(names, footers, strict=True)
+            SourceFile(name=name, size=footer.size, footer=footer.sha256) for name, footer in found
         ]
-        listing = [[name, *footer] for name, footer in zip(names, footers, strict=True)]
+        listing = [[name, *footer] for name, footer in found]
         self.revision = f"sha256:{digest.of_json(listing)}"
 
     def path(self, name: str) -> Path:
@@ -147,8 +149,10 @@ class HubSource:
         return hub.fetch_file(self.listing, name)
 
     def rows(self) -> int | None:
-        """``None``: counting them would open every remote file."""
-        return None
+        """Rows in all files, from their footers by range requests; ``None`` if they are many."""
+        if len(self.files) > FOOTERS_ASKED:
+            return None
+        return sum(footers.remote_footer(self.listing, f["name"]).rows for f in self.files)
 
 
 def resolve_parquet_files(

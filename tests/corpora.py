@@ -22,7 +22,10 @@ from pipeline_lib.recipe import Recipe
 from pipeline_lib.staging import MANIFEST
 
 EOS = "<|endoftext|>"
-WORDS = "the of river and stone to light in a wind that hill under birds sing while rain fell".split()
+WORDS = [
+    "the", "of", "river", "and", "stone", "to", "light", "in", "a", "wind", "that", "hill", "under",
+    "birds", "sing", "while", "rain", "fell",
+]  # fmt: skip
 REFERENCE = Settings(encoder="tokenizers")
 """The reference encoder starts without a probe, which many short runs would notice."""
 
@@ -58,9 +61,7 @@ def folder_of(folder: Path, count: int = 120, files: int = 3) -> Path:
     size = -(-count // files)
     for number in range(files):
         first = number * size
-        write_parquet(
-            folder / f"part-{number}.parquet", rows(min(size, count - first), first)
-        )
+        write_parquet(folder / f"part-{number}.parquet", rows(min(size, count - first), first))
     return folder
 
 

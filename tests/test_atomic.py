@@ -168,6 +168,17 @@ def test_an_appender_keeps_what_was_committed_and_cuts_the_rest(tmp_path: Path) 
     assert path.read_bytes() == b"committed!"
 
 
+def test_an_appender_can_look_before_it_cuts(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"committed, and more")
+    file = Appender(path, 9, cut=False)
+    assert file.sha256 == sha256_bytes(b"committed")
+    assert path.read_bytes() == b"committed, and more"
+    file.cut()
+    file.close()
+    assert path.read_bytes() == b"committed"
+
+
 def test_an_appender_refuses_a_file_that_lost_committed_bytes(tmp_path: Path) -> None:
     path = tmp_path / "data"
     path.write_bytes(b"short")

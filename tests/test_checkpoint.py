@@ -31,7 +31,9 @@ def test_a_commit_comes_back_with_its_buffer(tmp_path: Path) -> None:
 
 
 def test_an_empty_buffer_and_a_draining_one_come_back(tmp_path: Path) -> None:
-    for generation, shuffle in enumerate([STATE._replace(buffer=[]), STATE._replace(draining=True)]):
+    for generation, shuffle in enumerate(
+        [STATE._replace(buffer=[]), STATE._replace(draining=True)]
+    ):
         commit(tmp_path, generation, shuffle)
         assert load_buffer(tmp_path, read_fields(tmp_path / CURRENT)) == shuffle
 

@@ -9,8 +9,16 @@ import pytest
 from corpora import EOS, texts, tokenizer_bytes
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Regex, trainers
+from tokenizers import (
+    AddedToken,
+    Regex,
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    trainers,
+)
 
 from pipeline_lib import encoders
 from pipeline_lib.encoders import (
@@ -72,7 +80,7 @@ def specials_before_ordinary() -> Tokenizer:
 
 
 def word_level() -> Tokenizer:
-    words = {word: n for n, word in enumerate([EOS, "<unk>", *"the of river and stone".split()])}
+    words = {word: n for n, word in enumerate([EOS, "<unk>", "the", "of", "river", "stone"])}
     made = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.add_special_tokens([EOS])
@@ -136,8 +144,8 @@ def test_the_fast_encoder_is_chosen_for_byte_level_tokenizers(
 
 
 PIECES = st.sampled_from(
-    [" ", "  ", "    ", "\n", "\n\n\n", "\t", "'s", "'LL", "é", "e\u0301", "語", "ไ", "👩‍👧", "1", "²",
-     EOS, "<|a|>", "def ", "\u00a0", "\u2028", "\ufeff", "\x00", "I", "ß", "?", "==", "_"]
+    [" ", "  ", "    ", "\n", "\n\n\n", "\t", "'s", "'LL", "é", "e\u0301", "語", "ไ", "👩‍👧", "1",
+     "²", EOS, "<|a|>", "def ", "\u00a0", "\u2028", "\ufeff", "\x00", "I", "ß", "?", "==", "_"]
 )  # fmt: skip
 TEXTS = st.lists(st.text(max_size=8) | PIECES, max_size=12).map("".join)
 
@@ -180,7 +188,7 @@ def test_a_normalizer_or_a_prefix_space_is_honoured_or_falls_back(
 
 
 def test_a_tokenizer_the_fast_encoder_can_not_do_is_an_error_when_it_is_demanded() -> None:
-    with pytest.raises(EncoderMismatch, match="gigatoken can not be used here: .*; choose --enc"):
+    with pytest.raises(EncoderMismatch, match=r"gigatoken can not be used here: .*; choose --enc"):
         choose_encoder(ReferenceEncoder(json_of(word_level)), "gigatoken")
 
 

@@ -70,5 +70,5 @@ def test_a_file_system_without_locks_is_an_error_that_says_so(
         raise OSError(37, "No locks available")
 
     monkeypatch.setattr("fcntl.flock", refuse)
-    with pytest.raises(PipelineError, match="can not be locked .* use a folder on a local disk"):
+    with pytest.raises(PipelineError, match=r"can not be locked .* use a folder on a local disk"):
         FolderLock(tmp_path / "lock").__enter__()

@@ -1,5 +1,6 @@
 """The order of documents depends on seed and rows alone, and can be continued from anywhere."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ BOUNDS = [(1, 10**9), (7, 10**9), (500, 10**9), (50, 300), (50, 1), (200, 2_000)
 def blocks_of(rows: Sequence[Row], cuts: Sequence[int], start: Cursor = START) -> Iterator[Block]:
     """Rows as the blocks of several files: file ``k`` ends at ``cuts[k]``; read from ``start``."""
     edges = [0, *cuts, len(rows)]
-    for number, (first, last) in enumerate(zip(edges, edges[1:], strict=False)):
+    for number, (first, last) in enumerate(itertools.pairwise(edges)):
         skip = start.row if number == start.file else 0
         if number >= start.file and first + skip < last:
             yield Block(number, skip, list(rows[first + skip : last]))
@@ -127,9 +128,7 @@ def by_the_rules(rows: Sequence[Row], capacity: int, size: int) -> list[Row]:
     size=st.integers(1, 40),
 )
 @settings(max_examples=100, deadline=None)
-def test_the_order_is_the_one_the_rules_describe(
-    rows: list[Row], capacity: int, size: int
-) -> None:
+def test_the_order_is_the_one_the_rules_describe(rows: list[Row], capacity: int, size: int) -> None:
     assert whole_order(rows, capacity, size) == by_the_rules(rows, capacity, size)
 
 

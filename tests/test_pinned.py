@@ -1,6 +1,7 @@
 """Pinning makes a recipe exact; describing says what a run would do and does nothing."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -74,8 +75,19 @@ def test_the_estimate_of_tokens_follows_the_bound(tmp_path: Path) -> None:
     assert (asked["tokens_at_most_about"], asked["train_shards_at_most_about"]) == (777, 2)
 
 
-def test_describing_a_hub_dataset_fetches_no_data(hub: Hub, tmp_path: Path) -> None:
-    publish_dataset(hub, "acme/docs", {"default": {"train": [[{"text": "a"}] * 9]}})
+def test_describing_a_hub_dataset_reads_footers_and_fetches_no_file(
+    hub: Hub, tmp_path: Path
+) -> None:
+    rows = [{"text": os.urandom(200_000).hex()}] * 9
+    publish_dataset(hub, "acme/docs", {"default": {"train": [rows, rows[:4]]}})
     pinned = pin(small_recipe(tmp_path, dataset="acme/docs"))
-    assert describe(pinned, tmp_path / "out")["files"] == 1
-    assert not [entry for entry in hub.journal if "cdn" in entry.path and entry.method == "GET"]
+    found = describe(pinned, tmp_path / "out")
+    assert (found["files"], found["rows"]) == (2, 13)
+    assert hub.journal.bytes_sent("cdn") < found["source_bytes"]
+    assert not list(Path(os.environ["HF_HOME"]).rglob("*.parquet"))
+
+
+def test_the_rows_of_very_many_hub_files_are_not_asked_for(hub: Hub, tmp_path: Path) -> None:
+    publish_dataset(hub, "acme/docs", {"default": {"train": [[{"text": "a"}]] * 65}})
+    pinned = pin(small_recipe(tmp_path, dataset="acme/docs"))
+    assert describe(pinned, tmp_path / "out")["rows"] is None

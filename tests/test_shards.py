@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from crashes import flip
+from crashes import flip, seam
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -72,10 +72,11 @@ def test_shards_joined_are_the_documents_and_all_but_the_last_are_full(
 ) -> None:
     staging, position = tmp_path_factory.mktemp("staging"), 0
     target = writer(staging, capacity)
-    for batch in documents:
-        append(target, *batch, first=position)
-        position += sum(batch)
-    state = finished(target)
+    with seam():
+        for batch in documents:
+            append(target, *batch, first=position)
+            position += sum(batch)
+        state = finished(target)
     arrays = [np.load(staging / "payload" / shard["file"]) for shard in state["shards"]]
     assert [token for array in arrays for token in array] == list(range(position))
     assert all(len(array) == capacity for array in arrays[:-1])
@@ -134,9 +135,26 @@ def test_a_writer_goes_on_from_any_commit_to_the_same_bytes(tmp_path: Path) -> N
         first.close()
         second = writer(staging, 10)
         second.restore(state, ())
+        second.settle()
         sweep(staging, "*.npy", second.names())
         append(second, *[7] * (9 - number), first=7 * number)
         assert finished(second) == expected, number
+
+
+def test_restoring_changes_nothing_before_it_is_settled(tmp_path: Path) -> None:
+    target = writer(tmp_path, 10)
+    append(target, 5)
+    target.flush()
+    state = target.summary()
+    append(target, 9)
+    target.close()
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*.npy")}
+    again = writer(tmp_path, 10)
+    again.restore(state, ())
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*.npy")} == before
+    again.settle()
+    assert (tmp_path / "open" / "train_00000.npy").stat().st_size == 138
+    again.close()
 
 
 def test_restoring_names_the_shard_that_is_damaged(tmp_path: Path) -> None:

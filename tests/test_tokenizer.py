@@ -63,7 +63,10 @@ PADDING = {
 }  # fmt: skip
 PROCESSOR = {
     "type": "TemplateProcessing",
-    "single": [{"SpecialToken": {"id": EOS, "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "single": [
+        {"SpecialToken": {"id": EOS, "type_id": 0}},
+        {"Sequence": {"id": "A", "type_id": 0}},
+    ],
     "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 0}}],
     "special_tokens": {EOS: {"id": EOS, "ids": [0], "tokens": [EOS]}},
 }
@@ -86,7 +89,13 @@ def test_what_a_file_carries_besides_its_vocabulary_changes_no_id(
 
 @pytest.mark.parametrize(
     ("count", "hole", "dtype"),
-    [(3, 0, "<u2"), (65_536, 0, "<u2"), (65_537, 0, "<u4"), (10, 65_526, "<u2"), (10, 65_527, "<u4")],
+    [
+        (3, 0, "<u2"),
+        (65_536, 0, "<u2"),
+        (65_537, 0, "<u4"),
+        (10, 65_526, "<u2"),
+        (10, 65_527, "<u4"),
+    ],
 )
 def test_the_dtype_follows_the_largest_id_holes_included(
     tmp_path: Path, count: int, hole: int, dtype: str
@@ -125,19 +134,25 @@ def test_a_tokenizer_without_an_end_token_lists_the_special_ones(tmp_path: Path)
 
 def test_an_end_token_that_is_not_in_the_vocabulary_is_refused(tmp_path: Path) -> None:
     path = tokenizer_file(tmp_path / "tokenizer")
-    with pytest.raises(TokenizerError, match=r"end token '</s>' is not in the vocabulary; .*" + "end"):
+    with pytest.raises(
+        TokenizerError, match=r"end token '</s>' is not in the vocabulary; .*" + "end"
+    ):
         load_tokenizer(path, eos_token="</s>")
 
 
 def test_an_ordinary_added_token_becomes_special_when_it_ends_documents(tmp_path: Path) -> None:
     fields = json.loads(tokenizer_bytes())
     fields["added_tokens"][0]["special"] = False
-    found = load_tokenizer(tokenizer_file(tmp_path / "t", json.dumps(fields).encode()), eos_token=EOS)
+    found = load_tokenizer(
+        tokenizer_file(tmp_path / "t", json.dumps(fields).encode()), eos_token=EOS
+    )
     assert found.eos_id not in ids(found, f"a {EOS} b")
 
 
 def test_the_text_of_control_tokens_inside_documents_stays_text(tmp_path: Path) -> None:
-    found = load_tokenizer(tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=300)))
+    found = load_tokenizer(
+        tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=300))
+    )
     numbers = {found.token_id(token) for token in CONTROL_TOKENS}
     for kind in ("tokenizers", "gigatoken"):
         text = "x" + "".join(CONTROL_TOKENS) + " y"
@@ -174,7 +189,9 @@ def test_an_added_token_the_library_would_number_otherwise_is_refused(tmp_path: 
     fields = json.loads(tokenizer_bytes())
     extra = {**fields["added_tokens"][0], "id": 700, "content": "<extra>"}
     fields["added_tokens"].append(extra)
-    with pytest.raises(TokenizerError, match="'<extra>' has id 700 in the file but the library num"):
+    with pytest.raises(
+        TokenizerError, match="'<extra>' has id 700 in the file but the library num"
+    ):
         loaded(tmp_path, json.dumps(fields).encode())
 
 

@@ -22,7 +22,9 @@ NEVER = lambda: False  # noqa: E731
 
 def batches(rows: Sequence[Row], recipe: Recipe = RECIPE, seen: Seen = Seen()) -> list[Batch]:  # noqa: B008
     shuffle = ShuffleBuffer(Dice(3, 1), 1, 10**9)
-    return list(Visitor(recipe, seen).batches(shuffle, shuffle.run([Block(0, 0, list(rows))]), NEVER))
+    return list(
+        Visitor(recipe, seen).batches(shuffle, shuffle.run([Block(0, 0, list(rows))]), NEVER)
+    )
 
 
 def in_visited_order(batch: Batch) -> list[bytes]:

@@ -1,0 +1,52 @@
+"""Train a byte-level BPE on the first texts of every file; prints JSON with the seconds."""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import corpus
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+from pipeline_lib.chat import CONTROL_TOKENS
+from pipeline_lib.tokenizer import train_tokenizer
+
+
+def reference(texts: list[str], vocabulary: int) -> bytes:
+    """By ``tokenizers`` alone, as its documentation shows."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocabulary,
+        special_tokens=list(CONTROL_TOKENS),
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return str(tokenizer.to_str()).encode()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--column", required=True)
+    parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--kind", choices=("ours", "reference"), required=True)
+    parser.add_argument("--bytes", type=int, required=True)
+    parser.add_argument("--vocabulary", type=int, required=True)
+    given = parser.parse_args()
+    texts = list(corpus.some_texts(given.corpus, given.column, given.bytes))
+    started = time.perf_counter()
+    if given.kind == "ours":
+        data = train_tokenizer(iter(texts), vocab_size=given.vocabulary)
+    else:
+        data = reference(texts, given.vocabulary)
+    seconds = time.perf_counter() - started
+    given.output.mkdir(parents=True)
+    (given.output / "tokenizer.json").write_bytes(data)
+    print(json.dumps({"seconds": seconds, "texts": len(texts)}))
+
+
+if __name__ == "__main__":
+    main()
