@@ -34,7 +34,7 @@ def _rows(given: inputs.Inputs, size: int) -> list[tuple[object, ...]]:
             options = ["--corpus", given.corpus, "--column", given.column, "--output", target]
             options += ["--kind", kind, "--bytes", str(size)]
             options += ["--vocabulary", str(inputs.CHAT_VOCABULARY)]
-            runs[name].append(given.measure(given.program("bpe_train", *options)))
+            runs[name].append(given.measure(given.program("bpe_train", *options), target))
             merges[name] = json.loads((target / "tokenizer.json").read_bytes())["model"]["merges"]
             shutil.rmtree(target)
     same = "equal" if merges["this project"] == merges["tokenizers"] else "differ"

@@ -37,7 +37,8 @@ def _run(given: inputs.Inputs, seconds: float) -> machine.Run:
     target = given.empty("committed")
     options = ["--output", target, "--corpus", given.corpus, "--column", given.column]
     options += ["--tokenizer", given.tokenizer, "--rows", str(given.rows)]
-    run = given.measure(given.program("timed_prepare", *options, "--interval", str(seconds)))
+    options += ["--interval", str(seconds)]
+    run = given.measure(given.program("timed_prepare", *options), target)
     shutil.rmtree(target)
     return run
 

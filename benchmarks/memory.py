@@ -28,7 +28,8 @@ def main() -> None:
     for _ in range(given.repeat):
         for name, (these, shard_tokens) in cases.items():
             target = given.empty("prepared")
-            runs[name].append(these.measure(these.ours(target, "--shard-tokens", shard_tokens)))
+            command = these.ours(target, "--shard-tokens", shard_tokens)
+            runs[name].append(these.measure(command, target))
             shutil.rmtree(target)
     base = median(next(iter(runs.values())), lambda run: run.peak)
     show(

@@ -41,7 +41,7 @@ def main() -> None:
         for way in ways:
             target = given.empty("prepared")
             source = given.part(way.files) if way.files else given.corpus
-            runs[way.name].append(given.measure(way.command(source, target)))
+            runs[way.name].append(given.measure(way.command(source, target), target))
             if way.name not in verdicts:
                 verdicts[way.name] = _verdict(way, target, right, end)
             shutil.rmtree(target)

@@ -59,7 +59,7 @@ def _command(given: inputs.Inputs, target: Path, *options: str) -> list[str | Pa
 
 def _fresh(given: inputs.Inputs) -> float:
     target = given.empty("resumed")
-    run = given.measure(_command(given, target))
+    run = given.measure(_command(given, target), target)
     return float(json.loads(run.output)["first_batch"])
 
 

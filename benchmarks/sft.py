@@ -34,9 +34,8 @@ def main() -> None:
         for name, program in ways.items():
             target = given.empty(program)
             options = ["--chats", chats, "--tokenizer", tokenizer, "--output", target]
-            runs[name].append(
-                given.measure(given.program(program, *options, "--width", str(WIDTH)))
-            )
+            options += ["--width", str(WIDTH)]
+            runs[name].append(given.measure(given.program(program, *options), target))
         verdict = verdict or _compared(given)
     rows = []
     for name, mine in runs.items():

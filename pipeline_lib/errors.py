@@ -75,6 +75,6 @@ class Locked(PipelineError):
 class Interrupted(PipelineError):
     """A signal stopped the run; ``signum`` says which. The last commit holds."""
 
-    def __init__(self, message: str, signum: int) -> None:
+    def __init__(self, message: str, signum: int = 2) -> None:  # the default lets it be copied
         super().__init__(message)
         self.signum = signum

@@ -26,5 +26,6 @@ def test_an_interruption_carries_its_signal() -> None:
 
 def test_errors_survive_the_way_from_another_process() -> None:
     for kind in CLASSES:
-        error = kind("text", 2) if kind is Interrupted else kind("text")
-        assert str(pickle.loads(pickle.dumps(error))) == "text"
+        error = kind("text", 15) if kind is Interrupted else kind("text")
+        copied = pickle.loads(pickle.dumps(error))
+        assert str(copied) == "text" and vars(copied) == vars(error)

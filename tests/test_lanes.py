@@ -7,7 +7,7 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,7 +16,7 @@ from corpora import contents, folder_of, small_recipe
 from crashes import Killed, committing, flip, leave_unfinished, seam, survives, touch
 
 from pipeline_lib import digest
-from pipeline_lib.checkpoint import CURRENT, PREVIOUS
+from pipeline_lib.checkpoint import CURRENT, PREVIOUS, read_fields
 from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
 from pipeline_lib.lanes import Progress
 from pipeline_lib.preparation import prepare
@@ -181,19 +181,24 @@ def contents_of_run(recipe: Recipe, target: Path, **settings: Any) -> dict[str, 
     return contents(target)
 
 
+BOUNDS = [{}, {"max_documents": 50}, {"max_documents": None, "train_tokens": 900}]
+
+
+@pytest.mark.parametrize("bound", BOUNDS, ids=["all", "rows", "tokens"])
 def test_a_run_that_is_finished_but_not_published_reads_no_text(
-    world: World, tmp_path: Path
+    tmp_path: Path, bound: dict[str, Any]
 ) -> None:
-    recipe = small_recipe(tmp_path)
+    recipe = small_recipe(tmp_path, **bound)
     with seam() as watched:
-        run(recipe, tmp_path / "trial")
-    publish = len(watched.names) - watched.names[::-1].index("rename_new")
-    assert not survives(lambda: run(recipe, tmp_path / "out"), publish)
-    assert json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())["finished"]
+        run(recipe, tmp_path / "golden")
+    finished = [n for n, name in enumerate(watched.names, 1) if name == "replace"][-3]
+    assert not survives(lambda: run(recipe, tmp_path / "out"), finished + 2)
+    state = json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())
+    assert state["finished"] and state["writers"]["train"]["open"]
     for path in (tmp_path / "corpus").iterdir():
         damage_data_pages(path)
     metadata = run(recipe, tmp_path / "out")
-    assert contents(tmp_path / "out") == world.golden
+    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
     assert metadata["measured"]["encoder"]["name"] == "tokenizers"
 
 
@@ -214,6 +219,26 @@ def test_a_damaged_checkpoint_falls_back_with_a_warning_and_ends_in_the_same_byt
     path.write_bytes(DAMAGES[how](path.read_bytes()))
     assert contents_of_run(world.recipe, tmp_path / "out") == world.golden
     assert str(path) in caplog.text and caplog.records[0].levelname == "WARNING"
+
+
+def test_a_damaged_generation_never_becomes_the_one_to_fall_back_to(
+    world: World, tmp_path: Path
+) -> None:
+    staging = leave_unfinished(world.recipe, tmp_path / "out", 3)
+    for _ in range(3):
+        (staging / CURRENT).write_bytes(b"{")
+        seen = itertools.count(1)
+
+        def die(progress: Progress, seen: Iterator[int] = seen) -> None:
+            if next(seen) == 3:
+                raise Killed
+
+        with pytest.raises(Killed):
+            run(world.recipe, tmp_path / "out", on_progress=die)
+        assert (staging / "checkpoint.damaged.json").read_bytes() == b"{"
+        for name in (CURRENT, PREVIOUS):
+            read_fields(staging / name)
+    assert contents_of_run(world.recipe, tmp_path / "out") == world.golden
 
 
 @pytest.mark.parametrize("what", ["changed", "missing"])
