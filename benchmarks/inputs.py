@@ -75,6 +75,7 @@ class Inputs:
             machine.wait_until_quiet(self.patience)
             environment = {"PYTHONPATH": PATH}
             run = machine.measure(command, folder=PROJECT, environment=environment)
+            print(f"  {run.wall:.1f} s, others {run.others:.2f} cores", file=sys.stderr, flush=True)
             runs.append(run)
             calm = run.others <= machine.QUIET_CORES or run.wall > LONG_SECONDS
             if calm or makes is None or len(runs) == ATTEMPTS:
