@@ -15,11 +15,11 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from pipeline_lib import acquire
-from pipeline_lib.acquire import Outcome
-from pipeline_lib.patience import PATIENT, OnWait, Patience
-from pipeline_lib.plans import EVERYTHING, OnProgress, Order
-from pipeline_lib.registry import Source, choose
+from pipeline_lib.downloads import acquire
+from pipeline_lib.downloads.acquire import Outcome
+from pipeline_lib.downloads.plans import EVERYTHING, OnProgress, Order
+from pipeline_lib.downloads.registry import Source, choose
+from pipeline_lib.remote.patience import PATIENT, OnWait, Patience
 
 ROOT = Path(__file__).resolve().parent
 DATA_DIR = ROOT / "data"

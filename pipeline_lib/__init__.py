@@ -2,22 +2,39 @@
 
 The floors, from the ground up. A module imports only what stands above it in this table, so
 there are no circles, and the rules of floor 1 touch neither files nor sockets nor the clock.
+What both paths share lies flat in this folder; a name with a slash is the folder that holds
+the modules behind it.
 
     floor 0  ground
-        errors records digest atomic lock engines signals machine table cachesite
+        errors records digest atomic lock engines signals machine table
+        caches/ cachesite
     floor 1  rules (pure)
-        recipe order selection visits sampling windows
-        chat trees turns turnparts cards registry sourcecode sample_schemas
+        recipe order selection chat
+        preparing/ visits
+        reading/ sampling windows
+        chats/ trees turns turnparts sourcecode
+        remote/ cards
+        downloads/ registry
+        sampledata/ sample_schemas
     floor 2  matter: one outside thing each
-        patience hub footers encoders tokenizer parquet sources shards checkpoint
-        saved segmented cachekey cache turnstore
-        rowstream prose sample_rows sample_trees sample plans
+        remote/ patience hub footers
+        ./ encoders tokenizer parquet sources shards checkpoint
+        downloads/ saved
+        caches/ segmented cachekey
+        ./ cache
+        chats/ turnstore
+        downloads/ rowstream
+        sampledata/ prose sample_rows sample_trees sample
+        downloads/ plans
     floor 3  work: composition
-        pinned sameness staging stages lanes manifest published verify
-        preparation progress prepare_data
-        fetch acquire sizes preflight
-        sourcerows sourcestore conversations mixture preferences
-        encoding tokenrows tokenizercache chatcaches
+        preparing/ pinned sameness staging stages lanes manifest
+        reading/ published
+        preparing/ verify preparation progress
+        ./ prepare_data
+        downloads/ fetch acquire sizes
+        ./ preflight
+        chats/ sourcerows sourcestore conversations mixture preferences
+        caches/ encoding tokenrows tokenizercache chatcaches
     floor 4  seen by training
         datasets
 """

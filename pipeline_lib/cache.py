@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib import atomic, digest
-from pipeline_lib.cachekey import META, Key, cache_folder, explain, load_meta, remedy
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
+from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.caches.segmented import FileRecord, SegmentedFile, check_file
 from pipeline_lib.errors import CacheError, DamagedFile
 from pipeline_lib.lock import FolderLock
-from pipeline_lib.segmented import FileRecord, SegmentedFile, check_file
 
 Counts = dict[str, dict[str, int]]
 """Source -> what was counted -> how often."""

@@ -17,15 +17,15 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipeline_lib import digest
 from pipeline_lib.cache import Cache
-from pipeline_lib.cachesite import CacheSite
-from pipeline_lib.chatcaches import counts_table, dpo_cache, pretrain_cache, sft_cache
-from pipeline_lib.mixture import Mixture
-from pipeline_lib.published import open_shards
-from pipeline_lib.sampling import BatchOrder
+from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.caches.chatcaches import counts_table, dpo_cache, pretrain_cache, sft_cache
+from pipeline_lib.caches.tokenrows import OverLength
+from pipeline_lib.chats.mixture import Mixture
+from pipeline_lib.chats.turnstore import Conversations
+from pipeline_lib.reading.published import open_shards
+from pipeline_lib.reading.sampling import BatchOrder
+from pipeline_lib.reading.windows import Batch, MappedFile, ShardWindows
 from pipeline_lib.table import Table
-from pipeline_lib.tokenrows import OverLength
-from pipeline_lib.turnstore import Conversations
-from pipeline_lib.windows import Batch, MappedFile, ShardWindows
 
 if TYPE_CHECKING:
     from pipeline_lib.tokenizer import Tokenizer

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline_lib import machine, sizes
+from pipeline_lib import machine
+from pipeline_lib.downloads import sizes
+from pipeline_lib.downloads.plans import EVERYTHING, Order
+from pipeline_lib.downloads.registry import Source
+from pipeline_lib.downloads.sizes import Size
 from pipeline_lib.machine import Memory, Volume
-from pipeline_lib.patience import Patience
-from pipeline_lib.plans import EVERYTHING, Order
-from pipeline_lib.registry import Source
-from pipeline_lib.sizes import Size
+from pipeline_lib.remote.patience import Patience
 from pipeline_lib.table import Table
 
 RUN_MEMORY = 1_500_000_000

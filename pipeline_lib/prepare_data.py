@@ -14,16 +14,17 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn
 
-from pipeline_lib import encoders, manifest
+from pipeline_lib import encoders
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
-from pipeline_lib.pinned import describe, pin
-from pipeline_lib.preparation import Settings, prepare, recorded_run
-from pipeline_lib.progress import Reporter
+from pipeline_lib.preparing import manifest
+from pipeline_lib.preparing.pinned import describe, pin
+from pipeline_lib.preparing.preparation import Settings, prepare, recorded_run
+from pipeline_lib.preparing.progress import Reporter
+from pipeline_lib.preparing.verify import verify, verify_against_source
 from pipeline_lib.recipe import FOLDER, LOCAL, Recipe
 from pipeline_lib.sources import resolve_parquet_files
 from pipeline_lib.tokenizer import load_tokenizer
-from pipeline_lib.verify import verify, verify_against_source
 
 __all__ = ["Recipe", "Settings", "main", "prepare"]
 

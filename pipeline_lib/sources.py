@@ -12,12 +12,13 @@ from typing import Any, Protocol
 
 import pyarrow.parquet as pq
 
-from pipeline_lib import digest, footers, hub, order, parquet
+from pipeline_lib import digest, order, parquet
 from pipeline_lib.errors import HubError, SourceChanged, SourceError
 from pipeline_lib.order import Block
 from pipeline_lib.parquet import parquet_texts
 from pipeline_lib.recipe import FOLDER, Recipe
 from pipeline_lib.records import Cursor, SourceFile
+from pipeline_lib.remote import footers, hub
 
 FOOTERS_ASKED = 64
 """A dry run asks the Hub for the footers of at most so many files, about 64 KiB each."""

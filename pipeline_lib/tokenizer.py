@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib import digest, encoders, hub
+from pipeline_lib import digest, encoders
 from pipeline_lib.chat import CONTROL_TOKENS
 from pipeline_lib.encoders import Encoded, Encoder
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.recipe import LOCAL
+from pipeline_lib.remote import hub
 
 __all__ = ["Encoded", "Encoder", "Tokenizer", "load_tokenizer", "train_tokenizer"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pipeline_lib import digest
 from pipeline_lib.chat import CONTROL_TOKENS
-from pipeline_lib.conversations import CacheSite, Normalized, Normalizer, Rows, normalize
+from pipeline_lib.chats.conversations import CacheSite, Normalized, Normalizer, Rows, normalize
 from pipeline_lib.records import Turn
 from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 

@@ -17,9 +17,9 @@ import pyarrow.parquet as pq
 from hub.publish import byte_level_tokenizer
 from numpy.typing import NDArray
 
-from pipeline_lib.preparation import Settings
+from pipeline_lib.preparing.preparation import Settings
+from pipeline_lib.preparing.staging import MANIFEST
 from pipeline_lib.recipe import Recipe
-from pipeline_lib.staging import MANIFEST
 
 EOS = "<|endoftext|>"
 WORDS = [

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_lib import atomic
-from pipeline_lib.lanes import Progress
-from pipeline_lib.preparation import Settings, prepare
+from pipeline_lib.preparing.lanes import Progress
+from pipeline_lib.preparing.preparation import Settings, prepare
+from pipeline_lib.preparing.staging import staging_of
 from pipeline_lib.recipe import Recipe
-from pipeline_lib.staging import staging_of
 
 CALLS = tuple(vars(atomic.system))
 

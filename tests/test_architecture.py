@@ -11,8 +11,8 @@ import pipeline_lib
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pipeline_lib"
-TREES = {p.stem: ast.parse(p.read_text(), str(p)) for p in sorted(PACKAGE.glob("*.py"))}
-MODULES = {name: tree for name, tree in TREES.items() if name != "__init__"}
+FILES = [path for path in sorted(PACKAGE.rglob("*.py")) if path.stem != "__init__"]
+MODULES = {path.stem: ast.parse(path.read_text(), str(path)) for path in FILES}
 SCRIPTS = {"download_data": ast.parse((ROOT / "download_data.py").read_text())}
 FUNCTION_LINES, FILE_LINES = 45, 330
 
@@ -64,7 +64,21 @@ def floors() -> dict[int, list[str]]:
         if heading:
             found[int(heading.group(1))] = []
         elif found and line.startswith(" " * 8):
-            found[max(found)] += line.split()
+            found[max(found)] += [word for word in line.split() if not word.endswith("/")]
+    return found
+
+
+def folders() -> dict[str, str]:
+    """The same table: module -> folder it is said to lie in, ``.`` for the package itself."""
+    found, folder = {}, "."
+    for line in (pipeline_lib.__doc__ or "").splitlines():
+        if line.startswith(" " * 8):
+            folder = "."
+            for word in line.split():
+                if word.endswith("/"):
+                    folder = word[:-1]
+                else:
+                    found[word] = folder
     return found
 
 
@@ -79,7 +93,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
 
 def of_ours(tree: ast.AST) -> set[str]:
     parts = (name.split(".") for name in imports(tree))
-    return {part[1] for part in parts if part[0] == "pipeline_lib" and len(part) > 1}
+    return {
+        name for part in parts if part[0] == "pipeline_lib" for name in part[1:3] if name in MODULES
+    }
 
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
@@ -99,7 +115,8 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
 
 def test_every_module_stands_once_in_the_table_of_floors() -> None:
     listed = [name for names in floors().values() for name in names]
-    assert sorted(listed) == sorted(MODULES)
+    assert sorted(listed) == sorted(path.stem for path in FILES)
+    assert folders() == {p.stem: p.parent.relative_to(PACKAGE).as_posix() for p in FILES}
 
 
 def test_a_module_imports_only_what_stands_above_it_in_the_table() -> None:
@@ -183,7 +200,7 @@ def test_only_one_module_writes_files() -> None:
 
 def test_modules_of_the_system_are_not_asked_to_change_the_disk() -> None:
     changing = r"\bos\.(rename|replace|link|unlink|remove|mkdir|rmdir|write|truncate)\("
-    wrong = [p.name for p in PACKAGE.glob("*.py") if re.search(changing, p.read_text())]
+    wrong = [p.name for p in FILES if re.search(changing, p.read_text())]
     assert wrong == ["atomic.py"]
 
 
@@ -222,7 +239,7 @@ def test_the_library_never_prints_and_never_asserts() -> None:
 
 def test_nothing_is_swallowed() -> None:
     """``except Exception`` needs a comment that says why; a bare ``except`` never stands."""
-    for path in PACKAGE.glob("*.py"):
+    for path in FILES:
         for number, line in enumerate(path.read_text().splitlines(), 1):
             where = f"{path.name}:{number}"
             assert not re.match(r"\s*except\s*:", line), where
@@ -232,7 +249,7 @@ def test_nothing_is_swallowed() -> None:
 
 
 def test_names_say_what_a_thing_is() -> None:
-    assert not {"utils", "helpers", "common", "misc", "util"} & set(TREES)
+    assert not {"utils", "helpers", "common", "misc", "util"} & set(MODULES)
     classes = [
         node.name for tree in (MODULES | SCRIPTS).values()
         for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
@@ -248,7 +265,7 @@ def test_functions_and_files_stay_small() -> None:
         for function in functions(tree)
         if (length := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES
     ]
-    large = [p.name for p in PACKAGE.glob("*.py") if len(p.read_text().splitlines()) > FILE_LINES]
+    large = [p.name for p in FILES if len(p.read_text().splitlines()) > FILE_LINES]
     assert (long, large) == ([], [])
 
 
@@ -274,7 +291,7 @@ def test_everything_is_annotated() -> None:
 
 
 def test_every_module_and_every_public_name_is_described() -> None:
-    silent = [name for name, tree in TREES.items() if not ast.get_docstring(tree)]
+    silent = [name for name, tree in MODULES.items() if not ast.get_docstring(tree)]
     for name, tree in MODULES.items():
         for node in tree.body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):

@@ -12,7 +12,7 @@ from crashes import seam, survives, ticking
 
 from pipeline_lib import atomic
 from pipeline_lib.cache import Block, Cache, Plan, open_or_build
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.errors import CacheError, Locked
 from pipeline_lib.lock import FolderLock
 

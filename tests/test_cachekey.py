@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from pipeline_lib import atomic
-from pipeline_lib.cachekey import (
+from pipeline_lib.caches.cachekey import (
     cache_folder,
     differences,
     explain,

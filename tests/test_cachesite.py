@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches.cachesite import CacheSite
 
 
 def test_a_site_commits_every_half_hour_and_looks_at_sizes(tmp_path: Path) -> None:

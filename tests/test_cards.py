@@ -2,7 +2,7 @@
 
 import pytest
 
-from pipeline_lib.cards import NoSuchFiles, card_files, converted_files
+from pipeline_lib.remote.cards import NoSuchFiles, card_files, converted_files
 
 NAMES = [
     "README.md",

@@ -10,13 +10,13 @@ import pytest
 from chat_world import chat_of, contents, stored, tokenizer, turns
 from crashes import seam, survives
 
-from pipeline_lib import chatcaches
 from pipeline_lib.cache import Cache
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches import chatcaches
+from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.caches.chatcaches import counts_table, dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.chat import ENDOFTEXT, Pair, render
-from pipeline_lib.chatcaches import counts_table, dpo_cache, pretrain_cache, sft_cache
-from pipeline_lib.conversations import Conversations
-from pipeline_lib.mixture import mix
+from pipeline_lib.chats.conversations import Conversations
+from pipeline_lib.chats.mixture import mix
 
 PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
 

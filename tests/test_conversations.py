@@ -7,7 +7,7 @@ import pytest
 from chat_world import CHATS, as_it_is, chat_of, contents, run, stored, turns
 
 from pipeline_lib.chat import Pair, Reject
-from pipeline_lib.conversations import CacheSite, Rows, normalize
+from pipeline_lib.chats.conversations import CacheSite, Rows, normalize
 from pipeline_lib.selection import split_for
 
 

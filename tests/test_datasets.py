@@ -11,9 +11,10 @@ from chat_world import chat_of, control_id, stored, tokenizer, turns
 from test_published import publish
 from torch.utils.data import DataLoader
 
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.chat import ENDOFTEXT, IM_END, PAD, Pair
-from pipeline_lib.conversations import Conversations
+from pipeline_lib.chats.conversations import Conversations
+from pipeline_lib.chats.mixture import mix
 from pipeline_lib.datasets import (
     DPODataset,
     PretrainDataset,
@@ -22,7 +23,6 @@ from pipeline_lib.datasets import (
     TokenDataset,
     loader,
 )
-from pipeline_lib.mixture import mix
 
 PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
 KINDS = ("shards", "pretrain", "sft", "dpo")

@@ -14,13 +14,14 @@ from hub.publish import parquet_bytes, publish_dataset
 
 import download_data
 from download_data import DATASETS, download, main
-from pipeline_lib import fetch, sample, saved
-from pipeline_lib.acquire import Outcome, Status
+from pipeline_lib.downloads import fetch, saved
+from pipeline_lib.downloads.acquire import Outcome, Status
+from pipeline_lib.downloads.plans import Order
+from pipeline_lib.downloads.registry import ROLES, Source
 from pipeline_lib.errors import ColumnError, HubError, SourceError
-from pipeline_lib.patience import Patience
-from pipeline_lib.plans import Order
-from pipeline_lib.registry import ROLES, Source
-from pipeline_lib.sample_schemas import SCHEMAS
+from pipeline_lib.remote.patience import Patience
+from pipeline_lib.sampledata import sample
+from pipeline_lib.sampledata.sample_schemas import SCHEMAS
 
 QUICK = Patience(tries=2, first_pause=0.01)
 ROOT = Path(download_data.__file__).parent

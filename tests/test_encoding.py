@@ -9,8 +9,7 @@ from chat_world import control_id, tokenizer
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_lib.chat import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD, ROLES, render, segments
-from pipeline_lib.encoding import (
+from pipeline_lib.caches.encoding import (
     Template,
     TokenTurns,
     encode_turns,
@@ -19,10 +18,11 @@ from pipeline_lib.encoding import (
     template_for,
     with_special_marks,
 )
+from pipeline_lib.chat import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD, ROLES, render, segments
+from pipeline_lib.chats.turnparts import in_columns
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.records import Turn
 from pipeline_lib.tokenizer import Encoded
-from pipeline_lib.turnparts import in_columns
 
 CONTENT = st.text(max_size=30) | st.sampled_from(
     [*CONTROL_TOKENS, " \n\nx", "\n", "<|im_end|><|im_"]

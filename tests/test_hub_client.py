@@ -9,10 +9,10 @@ import pytest
 from hub import Hub
 from hub.publish import CONVERTED, publish_dataset, publish_tokenizer
 
-from pipeline_lib import hub as client
 from pipeline_lib.errors import HubError
-from pipeline_lib.footers import remote_footer
-from pipeline_lib.patience import (
+from pipeline_lib.remote import hub as client
+from pipeline_lib.remote.footers import remote_footer
+from pipeline_lib.remote.patience import (
     DamagedDownload,
     Gated,
     Network,

@@ -18,8 +18,8 @@ from crashes import Killed, committing, flip, leave_unfinished, seam, survives, 
 from pipeline_lib import digest
 from pipeline_lib.checkpoint import CURRENT, PREVIOUS, read_fields
 from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
-from pipeline_lib.lanes import Progress
-from pipeline_lib.preparation import prepare
+from pipeline_lib.preparing.lanes import Progress
+from pipeline_lib.preparing.preparation import prepare
 from pipeline_lib.recipe import Recipe
 
 

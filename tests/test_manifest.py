@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from corpora import REFERENCE, small_recipe
 
-from pipeline_lib import digest, manifest
+from pipeline_lib import digest
 from pipeline_lib.errors import DamagedFile
-from pipeline_lib.preparation import prepare
-from pipeline_lib.staging import MANIFEST
+from pipeline_lib.preparing import manifest
+from pipeline_lib.preparing.preparation import prepare
+from pipeline_lib.preparing.staging import MANIFEST
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ import pytest
 from chat_world import chat_of, stored, turns
 
 from pipeline_lib.chat import render
-from pipeline_lib.conversations import Conversations
-from pipeline_lib.mixture import mix
+from pipeline_lib.chats.conversations import Conversations
+from pipeline_lib.chats.mixture import mix
 
 
 @pytest.fixture

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 import download_data
+from pipeline_lib.caches.tokenizercache import trained_tokenizer
 from pipeline_lib.chat import CONTROL_TOKENS, IM_END
-from pipeline_lib.conversations import CacheSite, Normalized, normalize, open_rows
+from pipeline_lib.chats.conversations import CacheSite, Normalized, normalize, open_rows
+from pipeline_lib.chats.mixture import mix
 from pipeline_lib.datasets import DPODataset, SFTDataset
-from pipeline_lib.mixture import mix
 from pipeline_lib.tokenizer import Tokenizer
-from pipeline_lib.tokenizercache import trained_tokenizer
 
 MAX_LEN = 512
 

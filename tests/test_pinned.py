@@ -11,7 +11,7 @@ from hub import Hub
 from hub.publish import publish_dataset, publish_tokenizer
 
 from pipeline_lib.errors import ColumnError, SourceError
-from pipeline_lib.pinned import describe, pin, versions
+from pipeline_lib.preparing.pinned import describe, pin, versions
 
 
 def test_a_folder_and_a_file_are_pinned_by_content_not_by_path(tmp_path: Path) -> None:

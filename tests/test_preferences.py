@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat import Pair
-from pipeline_lib.preferences import shuffled_words, with_rejected
+from pipeline_lib.chats.preferences import shuffled_words, with_rejected
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ccc", "é", "1"]), max_size=12))

@@ -11,12 +11,13 @@ from hub.publish import CONVERTED, parquet_bytes, publish_dataset
 
 import download_data
 from download_data import DATASETS, make_sample
-from pipeline_lib import atomic, fetch, machine, preflight, sizes
-from pipeline_lib.patience import Patience
-from pipeline_lib.plans import Order
+from pipeline_lib import atomic, machine, preflight
+from pipeline_lib.downloads import fetch, sizes
+from pipeline_lib.downloads.plans import Order
+from pipeline_lib.downloads.registry import Source
+from pipeline_lib.downloads.sizes import GATED_NOTE, Size
 from pipeline_lib.preflight import DiskNeed, Preflight
-from pipeline_lib.registry import Source
-from pipeline_lib.sizes import GATED_NOTE, Size
+from pipeline_lib.remote.patience import Patience
 
 GIB = 1 << 30
 QUICK = Patience(tries=1)

@@ -41,12 +41,12 @@ from pipeline_lib.errors import (
     ResumeRefused,
     SourceError,
 )
-from pipeline_lib.lanes import Progress
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.order import file_order, shuffled_texts
-from pipeline_lib.preparation import Settings, prepare
+from pipeline_lib.preparing.lanes import Progress
+from pipeline_lib.preparing.preparation import Settings, prepare
+from pipeline_lib.preparing.staging import MANIFEST
 from pipeline_lib.selection import split_for
-from pipeline_lib.staging import MANIFEST
 from pipeline_lib.tokenizer import load_tokenizer
 
 
@@ -492,7 +492,7 @@ from pathlib import Path
 sys.path[:0] = sys.argv[2:]
 from corpora import small_recipe
 from crashes import committing
-from pipeline_lib.preparation import prepare
+from pipeline_lib.preparing.preparation import prepare
 folder = Path(sys.argv[1])
 prepare(small_recipe(folder), folder / "out", resume="auto", settings=committing())
 """

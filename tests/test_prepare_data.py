@@ -17,7 +17,7 @@ from hub.publish import byte_level_tokenizer, parquet_bytes, publish_dataset, pu
 
 from pipeline_lib.checkpoint import CURRENT, PREVIOUS
 from pipeline_lib.prepare_data import main
-from pipeline_lib.staging import MANIFEST
+from pipeline_lib.preparing.staging import MANIFEST
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--shard-tokens", "500", "--shuffle-buffer", "20", "--tokenization-batch-size", "16"]

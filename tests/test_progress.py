@@ -4,8 +4,8 @@ import logging
 
 import pytest
 
-from pipeline_lib.lanes import Progress
-from pipeline_lib.progress import Reporter, report_progress
+from pipeline_lib.preparing.lanes import Progress
+from pipeline_lib.preparing.progress import Reporter, report_progress
 from pipeline_lib.recipe import Recipe
 
 HALF = Progress(

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline_lib import atomic, digest, manifest
+from pipeline_lib import atomic, digest
 from pipeline_lib.errors import DamagedFile, SourceError
-from pipeline_lib.published import open_shards
+from pipeline_lib.preparing import manifest
+from pipeline_lib.reading.published import open_shards
 from pipeline_lib.shards import save_array
 
 

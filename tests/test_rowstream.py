@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from pipeline_lib import rowstream
+from pipeline_lib.downloads import rowstream
 from pipeline_lib.errors import ColumnError, DamagedFile
 
 TEXT = {"text": pa.string()}

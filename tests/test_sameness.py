@@ -8,8 +8,8 @@ import pytest
 from corpora import small_recipe
 
 from pipeline_lib.errors import ResumeRefused, SourceChanged
-from pipeline_lib.pinned import Pinned, pin, versions
-from pipeline_lib.sameness import check_same_run
+from pipeline_lib.preparing.pinned import Pinned, pin, versions
+from pipeline_lib.preparing.sameness import check_same_run
 from pipeline_lib.sources import reader_metadata
 
 

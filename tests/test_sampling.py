@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.sampling import BatchOrder, OrderChanged, permuted
+from pipeline_lib.reading.sampling import BatchOrder, OrderChanged, permuted
 
 SEED = st.integers(0, 2**32 - 1)
 

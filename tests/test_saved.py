@@ -10,10 +10,11 @@ import datasets
 import pyarrow as pa
 import pytest
 
-from pipeline_lib import atomic, saved
+from pipeline_lib import atomic
+from pipeline_lib.downloads import saved
+from pipeline_lib.downloads.registry import check_columns
 from pipeline_lib.errors import ColumnError, DamagedFile, Locked, OutputExists, SourceError
 from pipeline_lib.lock import FolderLock
-from pipeline_lib.registry import check_columns
 
 COLUMNS = {"text": pa.string()}
 ORIGIN = {"path": "acme/chat", "limit": -1}

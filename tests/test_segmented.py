@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pipeline_lib import segmented
+from pipeline_lib.caches import segmented
+from pipeline_lib.caches.segmented import FileRecord, SegmentedFile, check_file
 from pipeline_lib.errors import DamagedFile
-from pipeline_lib.segmented import FileRecord, SegmentedFile, check_file
 
 
 @pytest.fixture(autouse=True)

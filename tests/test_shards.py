@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from pipeline_lib.digest import sha256_file
 from pipeline_lib.errors import DamagedFile
+from pipeline_lib.preparing.staging import sweep
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.records import WriterState
 from pipeline_lib.shards import ShardWriter, check_shard, npy_header, save_array, shard_name
-from pipeline_lib.staging import sweep
 
 U2, U4 = np.dtype("<u2"), np.dtype("<u4")
 

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.sourcecode import CodeIdentity, code_identity, literal_text
+from pipeline_lib.chats.sourcecode import CodeIdentity, code_identity, literal_text
 
 BASE = """
 import re
-from pipeline_lib.turns import tidy
+from pipeline_lib.chats.turns import tidy
 
 LIMIT = 3
 WORD = re.compile("a+")

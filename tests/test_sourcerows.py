@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 from chat_world import CHATS, chat_of, rows_of, run, turns
 
-from pipeline_lib import saved
-from pipeline_lib.conversations import open_rows
-from pipeline_lib.registry import Source
-from pipeline_lib.sourcerows import READ_ROWS, PickedRows
+from pipeline_lib.chats.conversations import open_rows
+from pipeline_lib.chats.sourcerows import READ_ROWS, PickedRows
+from pipeline_lib.downloads import saved
+from pipeline_lib.downloads.registry import Source
 
 TREE = rows_of(
     [

@@ -12,7 +12,7 @@ from hub.repository import Repo
 
 from pipeline_lib.errors import ColumnError, DamagedFile, HubError, SourceChanged, SourceError
 from pipeline_lib.order import START, file_order
-from pipeline_lib.preparation import prepare
+from pipeline_lib.preparing.preparation import prepare
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.records import Cursor
 from pipeline_lib.sources import (

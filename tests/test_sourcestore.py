@@ -9,12 +9,12 @@ import pytest
 from chat_world import CHATS, as_it_is, chat_of, contents, run, stored, turns
 from crashes import seam, survives
 
-from pipeline_lib import sourcerows, sourcestore
 from pipeline_lib.chat import Reject
-from pipeline_lib.conversations import CacheSite, normalize
+from pipeline_lib.chats import sourcerows, sourcestore
+from pipeline_lib.chats.conversations import CacheSite, normalize
+from pipeline_lib.chats.turns import dialogue, tidy
 from pipeline_lib.errors import DamagedFile, Locked, SourceError
 from pipeline_lib.lock import FolderLock
-from pipeline_lib.turns import dialogue, tidy
 
 
 def raising(row: dict[str, Any]) -> Any:

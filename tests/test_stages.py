@@ -13,11 +13,11 @@ from gigatoken import gigatoken_rs
 from pipeline_lib.encoders import Encoded, ReferenceEncoder
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 from pipeline_lib.order import START, ShuffleState
+from pipeline_lib.preparing.stages import EncodingStage, Written, with_end_tokens, write_token_batch
+from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.shards import ShardWriter
-from pipeline_lib.stages import EncodingStage, Written, with_end_tokens, write_token_batch
 from pipeline_lib.tokenizer import Tokenizer, load_tokenizer
-from pipeline_lib.visits import Batch, Seen
 
 
 def batch(train: Sequence[bytes], val: Sequence[bytes] = (), places: Sequence[int] = ()) -> Batch:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from pipeline_lib import staging
 from pipeline_lib.checkpoint import CURRENT
 from pipeline_lib.errors import NothingToResume, OutputExists
+from pipeline_lib.preparing import staging
 
 
 @pytest.fixture

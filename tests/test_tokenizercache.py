@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from chat_world import chat_of, stored
 
-from pipeline_lib.cachesite import CacheSite
+from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.caches.tokenizercache import trained_tokenizer
 from pipeline_lib.chat import CONTROL_TOKENS, ENDOFTEXT
+from pipeline_lib.chats.mixture import Mixture, mix
 from pipeline_lib.errors import CacheError
-from pipeline_lib.mixture import Mixture, mix
-from pipeline_lib.tokenizercache import trained_tokenizer
 
 
 @pytest.fixture

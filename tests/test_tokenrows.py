@@ -9,11 +9,8 @@ from chat_world import control_id, stored, tokenizer, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipeline_lib.chat import IM_END, PAD, Pair, render
-from pipeline_lib.encoding import Template, template_for
-from pipeline_lib.preferences import with_rejected
-from pipeline_lib.records import Turn
-from pipeline_lib.tokenrows import (
+from pipeline_lib.caches.encoding import Template, template_for
+from pipeline_lib.caches.tokenrows import (
     CUT,
     EQUAL,
     NO_OTHER_ORDER,
@@ -26,8 +23,11 @@ from pipeline_lib.tokenrows import (
     dpo_rows,
     sft_rows,
 )
-from pipeline_lib.turnparts import TurnBatch
-from pipeline_lib.turnstore import Batch
+from pipeline_lib.chat import IM_END, PAD, Pair, render
+from pipeline_lib.chats.preferences import with_rejected
+from pipeline_lib.chats.turnparts import TurnBatch
+from pipeline_lib.chats.turnstore import Batch
+from pipeline_lib.records import Turn
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.trees import TREE_COLUMNS, Assembly, best_paths
+from pipeline_lib.chats.trees import TREE_COLUMNS, Assembly, best_paths
 
 
 def assemble(*messages: tuple[Any, ...]) -> Assembly:

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat import ROLES, Pair, Turns
-from pipeline_lib.records import Turn
-from pipeline_lib.turnparts import (
+from pipeline_lib.chats.turnparts import (
     Part,
     as_turns,
     conversation_bytes,
@@ -17,6 +16,7 @@ from pipeline_lib.turnparts import (
     in_columns,
     whole,
 )
+from pipeline_lib.records import Turn
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=TEXT)

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat import Pair, Reject, Turns, check
-from pipeline_lib.records import Turn
-from pipeline_lib.turns import (
+from pipeline_lib.chats.turns import (
     assistant,
     canonical_thoughts,
     cut_bytes,
@@ -18,6 +17,7 @@ from pipeline_lib.turns import (
     tidy,
     user,
 )
+from pipeline_lib.records import Turn
 
 ROLE = {"u": "user", "a": "assistant", "s": "system"}
 

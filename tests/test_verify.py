@@ -13,12 +13,12 @@ from crashes import flip
 from hub.publish import byte_level_tokenizer
 
 from pipeline_lib import digest
-from pipeline_lib.preparation import prepare
+from pipeline_lib.preparing.preparation import prepare
+from pipeline_lib.preparing.staging import MANIFEST
+from pipeline_lib.preparing.verify import verify, verify_against_source
 from pipeline_lib.shards import save_array
 from pipeline_lib.sources import resolve_parquet_files
-from pipeline_lib.staging import MANIFEST
 from pipeline_lib.tokenizer import load_tokenizer
-from pipeline_lib.verify import verify, verify_against_source
 
 
 @pytest.fixture(scope="module")

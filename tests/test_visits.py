@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline_lib import selection
 from pipeline_lib.order import Block, Dice, Row, ShuffleBuffer
+from pipeline_lib.preparing.visits import Batch, Seen, Visitor, is_blank
 from pipeline_lib.recipe import Recipe
-from pipeline_lib.visits import Batch, Seen, Visitor, is_blank
 
 RECIPE = Recipe(
     dataset="folder", seed=3, val_fraction=0.3, tokenization_batch_size=4,

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.windows import Batch, MappedFile, MappedShard, ShardWindows
+from pipeline_lib.reading.windows import Batch, MappedFile, MappedShard, ShardWindows
 
 
 class InMemory(MappedFile):

@@ -13,7 +13,7 @@ import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
 from pipeline_lib.datasets import ShardedTokenDataset, loader
-from pipeline_lib.sampling import BatchOrder
+from pipeline_lib.reading.sampling import BatchOrder
 
 WINDOW, ROWS, BATCHES = 1_024, 32, 400
 SLOW_BATCHES = 100

@@ -7,7 +7,7 @@ import awkward  # noqa: F401 (gigatoken imports it at its first call; imports ar
 from sft_arguments import given
 from sft_store import stored
 
-from pipeline_lib.conversations import CacheSite
+from pipeline_lib.chats.conversations import CacheSite
 from pipeline_lib.datasets import SFTDataset
 from pipeline_lib.tokenizer import load_tokenizer
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import datasets
 
-from pipeline_lib.conversations import CacheSite, Conversations, Rows, normalize
+from pipeline_lib.chats.conversations import CacheSite, Conversations, Rows, normalize
 
 
 def _norm_chats(row: dict[str, Any]) -> list[dict[str, str]]:

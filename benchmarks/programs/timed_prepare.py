@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from pipeline_lib import checkpoint, shards
-from pipeline_lib.lanes import Progress
-from pipeline_lib.preparation import Settings, prepare
+from pipeline_lib.preparing.lanes import Progress
+from pipeline_lib.preparing.preparation import Settings, prepare
 from pipeline_lib.recipe import Recipe
 
 moments: dict[str, Any] = {"commits": [], "hashing": 0.0}

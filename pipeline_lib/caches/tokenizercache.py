@@ -1,0 +1,79 @@
+"""The tokenizer of a mixture: trained once, then loaded as long as its key matches.
+
+It is trained on roles and contents, never on markers. A corpus above the byte budget is
+represented by the start of the mixture's seeded order.
+"""
+
+import logging
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeline_lib import atomic, digest
+from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
+from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.chat import CONTROL_TOKENS
+from pipeline_lib.chats.mixture import Mixture
+from pipeline_lib.errors import CacheError
+from pipeline_lib.lock import FolderLock
+from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+
+FILE = "tokenizer.json"
+BUDGET = 256 << 20
+TRAINING_VERSION = 1
+"""Raised when the same texts give another tokenizer."""
+_log = logging.getLogger(__name__)
+
+
+class TrainedTokenizer(NamedTuple):
+    """A tokenizer, the folder its ``tokenizer.json`` lies in, and why it was used or trained."""
+
+    tokenizer: Tokenizer
+    folder: Path
+    explanation: str
+
+
+def trained_tokenizer(
+    mixture: Mixture, site: CacheSite, *, vocab_size: int, max_bytes: int = BUDGET
+) -> TrainedTokenizer:
+    """The byte-level BPE of a mixture: from the cache, or trained on ``max_bytes`` of it.
+
+    ``ValueError`` if ``vocab_size`` has no room for bytes and control tokens; ``CacheError`` if
+    the stored file is not the one that was trained.
+    """
+    if max_bytes < 1:
+        raise ValueError(f"max_bytes is {max_bytes}; expected a number of bytes above 0")
+    key: Key = {
+        "training_version": TRAINING_VERSION,
+        "control_tokens": list(CONTROL_TOKENS),
+        "vocab_size": vocab_size,
+        "max_bytes": max_bytes,
+        "max_bytes_selects": "start of the mixture's seeded order",
+        "texts_fp": mixture.fingerprint,
+    }
+    folder = cache_folder(site.root, "tokenizer", key)
+    why = explain(site.root, "tokenizer", key)
+    _log.info("%s", why)
+    meta = load_meta(folder, key)
+    if meta is None:
+        atomic.make_folder(folder)
+        with FolderLock(folder / "lock"):
+            meta = load_meta(folder, key) or _train(folder, key, mixture)
+    _check(folder, meta)
+    return TrainedTokenizer(load_tokenizer(folder), folder, why)
+
+
+def _train(folder: Path, key: Key, mixture: Mixture) -> dict[str, Any]:
+    texts = mixture.contents(int(key["max_bytes"]))
+    written = atomic.write_new(
+        folder / FILE, [train_tokenizer(texts, vocab_size=int(key["vocab_size"]))]
+    )
+    atomic.sync_folder(folder)
+    meta = {"key": key, "complete": True, "files": {FILE: written._asdict()}}
+    atomic.save_json(folder / META, meta)
+    return meta
+
+
+def _check(folder: Path, meta: dict[str, Any]) -> None:
+    path, expected = folder / FILE, meta["files"][FILE]["sha256"]
+    if not path.is_file() or digest.sha256_file(path) != expected:
+        raise CacheError(f"{path} is not the tokenizer that was trained; {remedy(folder)}")

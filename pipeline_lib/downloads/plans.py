@@ -1,0 +1,138 @@
+"""What fetching a registered source means: one commit, its files, what its card states.
+
+The revision is pinned to a commit and the files are named before any of them is fetched.
+Metadata only: nothing here transfers rows.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pipeline_lib.downloads.registry import Source
+from pipeline_lib.errors import SourceError
+from pipeline_lib.remote import hub
+from pipeline_lib.remote.patience import PATIENT, OnWait, Patience, with_patience
+
+if TYPE_CHECKING:
+    import datasets
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with (file name, files fetched, files planned)."""
+
+EVERYTHING = -1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What fetching a source means at one commit.
+
+    ``builder`` is the format by the name ``datasets`` has for it (``"parquet"``, ``"json"``).
+    ``features``, ``stated_rows`` and ``stated_bytes`` (in Arrow) are what the card says, or
+    None.
+    """
+
+    source: Source
+    listing: hub.RepoListing
+    files: tuple[hub.HubFile, ...]
+    builder: str = "parquet"
+    features: "datasets.Features | None" = None
+    stated_rows: int | None = None
+    stated_bytes: int | None = None
+
+    @property
+    def download_bytes(self) -> int:
+        """Bytes of all planned files, as the Hub lists them."""
+        return sum(max(file.size, 0) for file in self.files)
+
+
+@dataclass(frozen=True)
+class Order:
+    """How a caller wants it fetched: rows at most (-1: all), seed, and whom to tell."""
+
+    limit: int = EVERYTHING
+    seed: int = 0
+    on_progress: OnProgress | None = None
+    on_wait: OnWait | None = None
+    patience: Patience = PATIENT
+
+    def __post_init__(self) -> None:
+        if self.limit != EVERYTHING and self.limit <= 0:
+            raise ValueError(f"limit is {self.limit}; expected a number of rows > 0, or -1 for all")
+
+
+def plan(source: Source, order: Order | None = None) -> Plan:
+    """Pin the revision and name the files of a source; metadata only.
+
+    ``HubError`` and ``SourceError`` subclasses tell what stands in the way and what to do.
+    """
+    order = order or Order()
+    revision = source.parquet or source.revision
+    listing = hub.resolve_revision(
+        source.path, revision, on_wait=order.on_wait, patience=order.patience
+    )
+    hub.check_access(listing, on_wait=order.on_wait, patience=order.patience)
+    if source.parquet is None:
+        return _plan_by_card(source, listing, order)
+    names = [
+        name
+        for split in source.splits
+        for name in hub.converted_files(listing, str(source.config), split)
+    ]
+    return Plan(source, listing, tuple(map(listing.file, names)))
+
+
+def origin(planned: Plan, limit: int, seed: int) -> dict[str, Any]:
+    """What a manifest records about where rows came from."""
+    source = planned.source
+    return {
+        "path": source.path,
+        "config": source.config,
+        "splits": list(source.splits),
+        "revision": planned.listing.commit,
+        "requested_revision": source.parquet or source.revision,
+        "licence": source.licence,
+        "gated": planned.listing.gated,
+        "max_bytes": source.max_bytes,
+        "limit": limit,
+        "seed": None if limit == EVERYTHING or source.streaming else seed,
+        "stated_rows": planned.stated_rows,
+        "files": [{"name": f.path, "size": f.size, "sha256": f.sha256} for f in planned.files],
+    }
+
+
+def _plan_by_card(source: Source, listing: hub.RepoListing, order: Order) -> Plan:
+    import datasets
+
+    def build() -> Any:
+        return datasets.load_dataset_builder(source.path, source.config, revision=listing.commit)
+
+    try:
+        builder = with_patience(
+            f"dataset {source.path}", build, on_wait=order.on_wait, patience=order.patience
+        )
+    except ValueError as error:
+        reason = " ".join(str(error).split())[:400].rstrip(".")
+        raise SourceError(
+            f"{listing.where}, config {source.config!r}: {reason}. Correct it in download_data.py"
+        ) from error
+    prefix = f"hf://datasets/{source.path}@{listing.commit}/"
+    by_split: Mapping[str, Any] = {str(k): v for k, v in (builder.config.data_files or {}).items()}
+    absent = [split for split in source.splits if split not in by_split]
+    if absent:
+        raise SourceError(
+            f"{listing.where} has no split {', '.join(absent)}; it has {', '.join(by_split)}. "
+            "Correct the splits in download_data.py"
+        )
+    names = [str(url).removeprefix(prefix) for s in source.splits for url in by_split[s]]
+    stated = [(builder.info.splits or {}).get(split) for split in source.splits]
+    listed = [entry for entry in stated if entry is not None]
+    known = len(listed) == len(stated)
+    return Plan(
+        source,
+        listing,
+        tuple(map(listing.file, names)),
+        builder.name,
+        builder.info.features,
+        sum(entry.num_examples for entry in listed) if known else None,
+        sum(entry.num_bytes for entry in listed) if known else None,
+    )

@@ -1,0 +1,322 @@
+"""One lane: an ordered, resumable stream of documents into its own shards.
+
+A lane is what an engine maps. It needs nothing but its number and the job, and a retried
+lane is a resumed lane, so engines keep no books.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pipeline_lib import checkpoint, order
+from pipeline_lib.encoders import Encoded
+from pipeline_lib.engines import Prefetched, prefetch
+from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
+from pipeline_lib.order import Dice, Row, ShuffleBuffer, ShuffleState
+from pipeline_lib.preparing import staging
+from pipeline_lib.preparing.pinned import Pinned, versions
+from pipeline_lib.preparing.sameness import check_same_run
+from pipeline_lib.preparing.stages import EncodingStage, write_token_batch
+from pipeline_lib.preparing.visits import Batch, Seen, Visitor
+from pipeline_lib.recipe import Recipe, bound_of_lane
+from pipeline_lib.records import Cursor, WriterState
+from pipeline_lib.shards import SPLITS, ShardWriter
+from pipeline_lib.signals import StopRequest
+from pipeline_lib.sources import blocks, check_sealed, reader_metadata
+
+_LOG = logging.getLogger(__name__)
+_DEPTH = 2
+
+
+class Progress(NamedTuple):
+    """How far a lane is. ``rate``: tokens written per second since this process began."""
+
+    lane: int
+    rows: int
+    documents: int
+    train_tokens: int
+    val_tokens: int
+    elapsed_seconds: float
+    rate: float
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every lane of a run shares. Nothing here but ``pinned.recipe`` changes a byte."""
+
+    pinned: Pinned
+    staging: Path
+    encoder: str = "auto"
+    checkpoint_interval: float = 60.0
+    verify: str = "all"
+    replay: bool = False
+    stop: StopRequest = field(default_factory=StopRequest)
+    clock: Callable[[], float] = time.monotonic
+    on_progress: Callable[[Progress], None] = lambda progress: None
+
+
+def run_lane(job: Job, lane: int) -> dict[str, Any]:
+    """Run, or go on with, one lane to its end; returns its last checkpoint's fields."""
+    return _Lane(job, lane).run()
+
+
+class _Lane:
+    def __init__(self, job: Job, lane: int) -> None:
+        self.job, self.lane = job, lane
+        self.recipe = job.pinned.recipe
+        self.folder = staging.lane_folder(job.staging, lane, self.recipe.lanes)
+        self.reader = reader_metadata(job.pinned.source, self.recipe)
+        self.files = self.reader["files"][lane :: self.recipe.lanes]
+        self.max_rows = _part(self.recipe.max_documents, lane, self.recipe)
+        self.train_tokens = _part(self.recipe.train_tokens, lane, self.recipe)
+        self.writers = {split: self._writer(split) for split in SPLITS}
+        self.encoding = EncodingStage(
+            job.pinned.tokenizer, job.encoder, self.folder / "encoder_mismatch.txt"
+        )
+        self.seen, self.left_out, self.crossed = Seen(), 0, False
+        self.generation = 0
+        self.encoder_before: dict[str, str] | None = None
+        self.shuffle = ShuffleState(order.START, 0, [], False)
+        self.started, self.elapsed_before, self.tokens_before = job.clock(), 0.0, 0
+
+    def _writer(self, split: str) -> ShardWriter:
+        dtype = self.job.pinned.tokenizer.dtype
+        return ShardWriter(self.job.staging, split, self.recipe, dtype, self.lane)
+
+    def run(self) -> dict[str, Any]:
+        try:
+            fields = self._restore() if checkpoint.exists(self.folder) else self._begin()
+            if not fields["finished"]:
+                self._work()
+                fields = self._commit(finished=True)
+            if any(state["open"] for state in fields["writers"].values()):
+                for writer in self.writers.values():
+                    writer.finish()
+                fields = self._commit(finished=True)
+            return fields
+        finally:
+            for writer in self.writers.values():
+                writer.close()
+
+    def _begin(self) -> dict[str, Any]:
+        self._sweep()
+        return self._commit(finished=False)
+
+    def _work(self) -> None:
+        if self.train_tokens == 0:  # fewer tokens than lanes: none of them fall to this one
+            self.crossed = True
+            return
+        with closing(self._stream()) as stream:
+            for batch, encoded in stream:
+                tokenizer = self.job.pinned.tokenizer
+                written = write_token_batch(
+                    self.writers, batch, encoded, tokenizer, self.train_tokens
+                )
+                self.seen, self.shuffle = batch.seen, batch.shuffle
+                self.left_out, self.crossed = written.left_out, written.crossed
+                self.job.on_progress(self._progress())
+                if written.crossed:
+                    break
+                if batch.commit:
+                    self._commit(finished=False)
+                    self._stop_if_asked()
+        self.shuffle = self.shuffle._replace(buffer=[])
+
+    def _stream(self) -> Prefetched[tuple[Batch, Encoded]]:
+        batches = self._replayed() if self.job.replay else self._batches(self.shuffle, self.seen)
+        return prefetch(self.encoding.run(prefetch(batches, _DEPTH)), _DEPTH)
+
+    def _batches(self, start: ShuffleState, seen: Seen) -> Generator[Batch, None, None]:
+        recipe = self.recipe
+        dice = Dice(recipe.seed, order.DOCUMENT_STREAM + self.lane, start.draws)
+        shuffle = ShuffleBuffer.restored(
+            start, dice, recipe.shuffle_buffer, recipe.shuffle_buffer_bytes
+        )
+        source = blocks(self.job.pinned.source, self.files, recipe.text_column, start.cursor)
+        rows: Iterator[Row] = shuffle.run(source)
+        if self.max_rows is not None:
+            rows = islice(rows, self.max_rows - seen.rows)
+        due = _CommitClock(self.job)
+        return Visitor(recipe, seen).batches(shuffle, rows, due)
+
+    def _replayed(self) -> Generator[Batch, None, None]:
+        """The batches behind the committed ones, after reading those again from the start."""
+        batches = self._batches(ShuffleState(order.START, 0, [], False), Seen())
+        found = replay_source_prefix(batches, self.seen)
+        if found != self.seen:
+            raise SourceChanged(
+                f"reading the first {self.seen.rows:,} rows again gives {found}, the checkpoint "
+                f"has {self.seen}; the source was changed or shortened: restore it, or start a "
+                "fresh run in another output folder"
+            )
+        return batches
+
+    def _commit(self, *, finished: bool) -> dict[str, Any]:
+        for writer in self.writers.values():
+            writer.flush()
+        self.generation += 1
+        fields = self._fields(finished)
+        checkpoint.save_checkpoint(self.folder, fields, self.shuffle)
+        return fields
+
+    def _fields(self, finished: bool) -> dict[str, Any]:
+        pinned, encoder, used = self.job.pinned, self.encoding.encoder, self.encoder_before
+        if encoder is not None:
+            used = {"name": encoder.name, "version": encoder.version}
+        return {
+            "generation": self.generation,
+            "lane": self.lane,
+            "finished": finished,
+            "recipe": self.recipe.fields(),
+            "tokenizer": pinned.tokenizer.metadata(),
+            "reader": self.reader,
+            "source_files": dict(pinned.source.seals),
+            "locations": dict(pinned.locations),
+            "versions": versions(),
+            "encoder": used,
+            "source_rows_visited": self.seen.rows,
+            "source_digest": self.seen.source_digest,
+            "nulls": self.seen.nulls,
+            "blanks": self.seen.blanks,
+            "prefetched_documents_not_written": self.left_out,
+            "train_token_target_reached": None if self.train_tokens is None else self.crossed,
+            "writers": {split: writer.summary() for split, writer in self.writers.items()},
+            "elapsed_seconds": self.elapsed_before + self.job.clock() - self.started,
+        }
+
+    def _progress(self) -> Progress:
+        train, val = (self.writers[split] for split in SPLITS)
+        seconds = self.job.clock() - self.started
+        rate = (train.tokens + val.tokens - self.tokens_before) / max(seconds, 1e-9)
+        documents = train.documents + val.documents
+        elapsed = self.elapsed_before + seconds
+        return Progress(
+            self.lane, self.seen.rows, documents, train.tokens, val.tokens, elapsed, rate
+        )
+
+    def _stop_if_asked(self) -> None:
+        signum = self.job.stop.signum
+        if signum is not None:
+            raise Interrupted(
+                f"stopped by signal {signum} after {self.seen.rows:,} rows, all of them committed "
+                f"in {self.folder}; go on with --resume",
+                signum,
+            )
+
+    def _sweep(self) -> None:
+        named: set[str] = set().union(*(writer.names() for writer in self.writers.values()))
+        files = f"*_l{self.lane:02d}_*.npy" if self.recipe.lanes > 1 else "*.npy"
+        staging.sweep(self.job.staging, files, named)
+
+    def _restore(self) -> dict[str, Any]:
+        paths = checkpoint.generations(self.folder)
+        problems: list[str] = []
+        for number, path in enumerate(paths):
+            try:
+                fields = self._restore_from(path, full=self.job.verify == "all" or number > 0)
+            except DamagedFile as damage:
+                problems.append(str(damage))
+                _LOG.warning("%s", damage)
+                continue
+            if number > 0:
+                checkpoint.fall_back(self.folder)
+            self._sweep()
+            _LOG.info(
+                "lane %d goes on at row %s of %s, %s rows visited",
+                self.lane, f"{self.shuffle.cursor.row:,}",
+                self.files[min(self.shuffle.cursor.file, len(self.files) - 1)],
+                f"{self.seen.rows:,}",
+            )  # fmt: skip
+            return fields
+        raise DamagedFile(
+            f"no generation in {self.folder} can be used: {' | '.join(problems)}. Restore the "
+            "named file from a copy; where only the snapshot is damaged, give --resume --replay; "
+            "else remove the staging folder and start a fresh run"
+        )
+
+    def _restore_from(self, path: Path, *, full: bool) -> dict[str, Any]:
+        fields = checkpoint.read_fields(path)
+        check_same_run(fields, self.job.pinned)
+        replay = self.job.replay and not fields["finished"]
+        position = ShuffleState(Cursor(*fields["cursor"]), fields["draws"], [], False)
+        self.shuffle = position if replay else checkpoint.load_buffer(self.folder, fields)
+        self._restore_writers(fields["writers"], None if full else self._older_shards())
+        check_sealed(self.job.pinned.source, fields["source_files"])
+        self.seen = Seen(
+            fields["source_rows_visited"], fields["nulls"], fields["blanks"],
+            fields["source_digest"],
+        )  # fmt: skip
+        self.left_out = fields["prefetched_documents_not_written"]
+        self.crossed = bool(fields["train_token_target_reached"])
+        self.generation, self.encoder_before = fields["generation"], fields["encoder"]
+        self.elapsed_before = fields["elapsed_seconds"]
+        self.tokens_before = sum(writer.tokens for writer in self.writers.values())
+        return fields
+
+    def _restore_writers(self, states: dict[str, WriterState], trusted: set[str] | None) -> None:
+        for writer in self.writers.values():
+            writer.close()
+        self.writers = {split: self._writer(split) for split in SPLITS}
+        restore_writers(self.writers, states, trusted or set())
+
+    def _older_shards(self) -> set[str]:
+        """Shards that the previous generation named already, for ``verify="recent"``."""
+        try:
+            states = checkpoint.read_fields(self.folder / checkpoint.PREVIOUS)["writers"].values()
+        except (FileNotFoundError, DamagedFile):
+            return set()
+        return {shard["file"] for state in states for shard in state["shards"]}
+
+
+class _CommitClock:
+    """Says at a batch's end whether a commit is due: by interval, or because of a signal."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._last = job, job.clock()
+
+    def __call__(self) -> bool:
+        now = self._job.clock()
+        if not self._job.stop.requested and now - self._last < self._job.checkpoint_interval:
+            return False
+        self._last = now
+        return True
+
+
+def restore_writers(
+    writers: dict[str, ShardWriter], states: dict[str, WriterState], trusted: set[str]
+) -> None:
+    """Bring both writers to a commit; shards in ``trusted`` are not hashed again.
+
+    ``DamagedFile`` if the tokens of a split are not the sum of its shards.
+    """
+    for split, state in states.items():
+        writers[split].restore(state, trusted)
+        counted = sum(shard["tokens"] for shard in state["shards"])
+        counted += state["open"]["tokens"] if state["open"] else 0
+        if counted != state["tokens"]:
+            raise DamagedFile(
+                f"the checkpoint counts {state['tokens']:,} {split} tokens but its shards hold "
+                f"{counted:,}; it was changed by hand or damaged"
+            )
+    for writer in writers.values():
+        writer.settle()
+
+
+def replay_source_prefix(batches: Iterator[Batch], target: Seen) -> Seen:
+    """Read batches until ``target.rows`` rows are visited; returns what was seen by then."""
+    seen = Seen()
+    while seen.rows < target.rows:
+        batch = next(batches, None)
+        if batch is None:
+            break
+        seen = batch.seen
+    return seen
+
+
+def _part(total: int | None, lane: int, recipe: Recipe) -> int | None:
+    return None if total is None else bound_of_lane(total, lane, recipe.lanes)

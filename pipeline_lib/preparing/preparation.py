@@ -1,0 +1,193 @@
+"""From a pinned Parquet corpus to published token shards.
+
+``prepare`` reads a corpus, shuffles it within bounds, splits it by content, encodes it, writes
+it as shards of fixed size, and makes the result appear under its name in one step. Kill it at
+any instant: resumed, it ends in the same bytes.
+"""
+
+import dataclasses
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from pipeline_lib import atomic, checkpoint
+from pipeline_lib.encoders import KINDS
+from pipeline_lib.engines import Engine, in_order
+from pipeline_lib.errors import DamagedFile, ResumeRefused, SourceError
+from pipeline_lib.lock import FolderLock
+from pipeline_lib.preparing import manifest, staging
+from pipeline_lib.preparing.lanes import Job, Progress, run_lane
+from pipeline_lib.preparing.pinned import Pinned, pin
+from pipeline_lib.preparing.sameness import check_same_run
+from pipeline_lib.recipe import FOLDER, Recipe
+from pipeline_lib.signals import StopRequest
+from pipeline_lib.sources import check_first_file
+
+Resume = Literal[False, True, "auto"]
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """The caller's choices that change no byte of the output.
+
+    ``checkpoint_interval`` in seconds; ``verify`` "all" or "recent"; ``ValueError`` otherwise.
+    """
+
+    encoder: str = "auto"
+    checkpoint_interval: float = 60.0
+    verify: str = "all"
+    replay: bool = False
+    engine: Engine = in_order
+    clock: Callable[[], float] = time.monotonic
+    on_progress: Callable[[Progress], None] = lambda progress: None
+
+    def __post_init__(self) -> None:
+        if self.encoder not in KINDS:
+            raise ValueError(f"encoder is {self.encoder!r}; choose one of {', '.join(KINDS)}")
+        if self.checkpoint_interval <= 0:
+            raise ValueError(
+                f"checkpoint_interval is {self.checkpoint_interval}; give seconds above 0"
+            )
+        if self.verify not in ("all", "recent"):
+            raise ValueError(f"verify is {self.verify!r}; choose all or recent")
+
+
+def prepare(
+    recipe: Recipe,
+    output_dir: Path | str,
+    resume: Resume = False,
+    settings: Settings | None = None,
+) -> dict[str, Any]:
+    """Prepare a corpus and publish it as ``output_dir``; returns the published metadata.
+
+    ``resume=False`` starts a fresh run and refuses to touch anything that is there;
+    ``True`` goes on with an unfinished one; ``"auto"`` starts, goes on, or returns what is
+    published, whichever fits an equal recipe. Errors are ``PipelineError`` subclasses; a
+    signal raises ``Interrupted`` after a commit.
+    """
+    target = Path(output_dir).absolute()
+    settings = settings or Settings()
+    if resume is False:
+        staging.require_fresh(target)
+    elif not staging.is_published(target) and resume is True:
+        staging.require_unfinished(target)
+    recorded = recorded_run(target) if resume else None
+    if recorded is not None and staging.is_published(target):
+        return _already_complete(target, recipe, recorded)
+    pinned = _pinned(recipe, recorded)
+    work = staging.staging_of(target)
+    staging.make(work, pinned.recipe.lanes)
+    with FolderLock(work / staging.LOCK):
+        if resume is False or staging.is_published(target):
+            staging.require_fresh(target)  # again, now that no other process can begin
+        return _run(pinned, target, work, settings)
+
+
+def _pinned(recipe: Recipe, recorded: dict[str, Any] | None) -> Pinned:
+    """The exact recipe, after checking all that can be checked before a folder is touched."""
+    if recorded is None:
+        pinned = pin(recipe)
+        check_first_file(pinned.source, pinned.recipe)
+        return pinned
+    pinned = pin(_with_recorded_pins(recipe, recorded["recipe"]), recorded["locations"])
+    check_same_run(recorded, pinned)
+    return pinned
+
+
+def _run(pinned: Pinned, target: Path, work: Path, settings: Settings) -> dict[str, Any]:
+    with StopRequest() as stop:
+        job = Job(
+            pinned=pinned,
+            staging=work,
+            encoder=settings.encoder,
+            checkpoint_interval=settings.checkpoint_interval,
+            verify=settings.verify,
+            replay=settings.replay,
+            stop=stop,
+            clock=settings.clock,
+            on_progress=settings.on_progress,
+        )
+        numbers = list(range(pinned.recipe.lanes))
+        lanes = list(settings.engine(partial(run_lane, job), numbers))
+        return _publish(pinned, lanes, work, target)
+
+
+def _publish(
+    pinned: Pinned, lanes: list[dict[str, Any]], work: Path, target: Path
+) -> dict[str, Any]:
+    try:
+        metadata = manifest.build(pinned, lanes, manifest.code_digest())
+    except SourceError:
+        atomic.remove_tree(work)  # the same recipe can only end here again
+        raise
+    if metadata["train_token_target_reached"] is False:
+        _LOG.warning(
+            "the source ended at %s train tokens, below the %s asked for",
+            f"{metadata['counts']['train_tokens']:,}",
+            f"{pinned.recipe.train_tokens:,}",
+        )
+    payload = work / "payload"
+    atomic.save_json(payload / staging.MANIFEST, metadata)
+    atomic.publish_folder(payload, target)
+    atomic.remove_tree(work)
+    return metadata
+
+
+def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) -> dict[str, Any]:
+    recorded = Recipe.from_fields(metadata["recipe"])
+    if recipe != recorded:  # it may name a branch or a path: compare what they stand for
+        recipe = pin(_with_recorded_pins(recipe, metadata["recipe"])).recipe
+    if recipe != recorded:
+        shown = "; ".join(
+            f"{name}: was {old!r}, is {new!r}" for name, old, new in recorded.differences(recipe)
+        )
+        raise ResumeRefused(
+            f"{target} was published from another recipe ({shown}); give the recorded values or "
+            "choose another output folder"
+        )
+    _LOG.info("%s is already complete", target)
+    work = staging.staging_of(target)
+    if work.exists() and not (work / "payload").exists():  # the crash came after the rename
+        atomic.remove_tree(work)
+    return metadata
+
+
+def recorded_run(target: Path) -> dict[str, Any] | None:
+    """What is recorded of the run for an output folder: its manifest, or else the newest
+    readable checkpoint; ``None`` if there is none, ``DamagedFile`` if none is readable."""
+    if staging.is_published(target):
+        return manifest.load(target)
+    work = staging.staging_of(target)
+    problems: list[str] = []
+    for folder in [work, *sorted(work.glob("lane_*"))]:
+        for path in checkpoint.generations(folder):
+            try:
+                return checkpoint.read_fields(path)
+            except DamagedFile as damage:
+                problems.append(str(damage))
+    if problems:
+        raise DamagedFile(
+            f"no checkpoint in {work} can be read: {' | '.join(problems)}. Restore one from a "
+            "copy, or remove that folder and start a fresh run"
+        )
+    return None
+
+
+def _with_recorded_pins(recipe: Recipe, recorded: dict[str, Any]) -> Recipe:
+    """A recipe that names a branch or nothing goes on at the commit the run began with.
+
+    The digest of a folder is left open: comparing its files names the one that changed.
+    """
+    pins: dict[str, Any] = {}
+    if recorded["dataset"] == FOLDER and recipe.revision == recorded["revision"]:
+        pins["revision"] = None
+    elif recipe.revision is None and recipe.dataset == recorded["dataset"]:
+        pins["revision"] = recorded["revision"]
+    if recipe.tokenizer_revision is None and recipe.tokenizer == recorded["tokenizer"]:
+        pins["tokenizer_revision"] = recorded["tokenizer_revision"]
+    return dataclasses.replace(recipe, **pins)

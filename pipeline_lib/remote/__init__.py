@@ -1,0 +1,1 @@
+"""The Hub, and nothing else that is remote: revisions, verified files, retries, card globs."""
