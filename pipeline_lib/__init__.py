@@ -7,11 +7,11 @@ there are no circles, and the rules of floor 1 touch neither files nor sockets n
         errors records digest atomic lock engines signals machine table cachesite
     floor 1  rules (pure)
         recipe order selection visits sampling windows
-        chat trees turns turnparts cards registry sourcecode sample_schemas
+        chat trees turns utterances verdicts turnparts cards registry sourcecode sample_schemas
     floor 2  matter: one outside thing each
         patience hub footers encoders tokenizer parquet sources shards checkpoint
         saved segmented cachekey cache turnstore
-        rowstream prose sample_rows sample_trees sample plans
+        rowstream prose sample_rows sample_trees sample_dialogues sample_reasoning sample plans
     floor 3  work: composition
         pinned sameness staging stages lanes manifest published verify
         preparation progress prepare_data

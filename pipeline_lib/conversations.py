@@ -32,7 +32,10 @@ __all__ = [
 ]
 
 STORE_VERSION = 1
-_CODE = ("chat", "turns", "trees", "selection", "sourcerows", "sourcestore", "turnparts")
+_CODE = (
+    *("chat", "turns", "utterances", "verdicts", "trees"),
+    *("selection", "sourcerows", "sourcestore", "turnparts"),
+)
 """Modules of this library whose code decides what is stored."""
 
 

@@ -19,7 +19,7 @@ from pipeline_lib.acquire import Outcome, Status
 from pipeline_lib.errors import ColumnError, HubError, SourceError
 from pipeline_lib.patience import Patience
 from pipeline_lib.plans import Order
-from pipeline_lib.registry import ROLES, Source
+from pipeline_lib.registry import ROLES, Source, choose
 from pipeline_lib.sample_schemas import SCHEMAS
 
 QUICK = Patience(tries=2, first_pause=0.01)
@@ -70,10 +70,18 @@ def test_the_registry_states_role_licence_citation_and_types_of_every_source() -
         assert known.role in ROLES and known.licence and known.citation and known.splits, name
         assert all(isinstance(kind, pa.DataType) for kind in known.columns.values()), name
         assert "/" in known.path
-    assert {"wildchat", "soda", "wikipedia", "openthoughts", "ultrafeedback", "oasst2"} <= set(
-        DATASETS
-    )
+    assert len(DATASETS) == 14
     assert {known.role for known in DATASETS.values()} == set(ROLES)
+
+
+def test_only_open_and_permissive_sources_are_fetched_unless_named() -> None:
+    enabled = choose(DATASETS, [])
+    assert len(enabled) == 9
+    for name, known in DATASETS.items():
+        closed = known.gated or "NC" in known.licence or known.licence == "unknown"
+        assert not (closed and known.enabled), name
+        assert known.enabled or len(known.disabled) > 10, name
+    assert list(choose(DATASETS, ["bst"])) == ["bst"]
 
 
 def test_a_source_that_can_not_be_meant_is_refused() -> None:
