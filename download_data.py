@@ -50,6 +50,7 @@ def _turns(role: str, content: str) -> pa.DataType:
 
 TEXT = pa.string()
 TURNS = _turns("role", "content")
+FLAGGED = pa.struct([("flagged", pa.bool_())])
 
 DATASETS: dict[str, Source] = {
     "wildchat": Source(
@@ -111,6 +112,99 @@ DATASETS: dict[str, Source] = {
         licence="MIT",
         citation="Cui et al. 2023, UltraFeedback, arXiv:2310.01377",
     ),
+    "ultrachat": Source(
+        path="HuggingFaceH4/ultrachat_200k",
+        role="dialogue",
+        splits=("train_sft",),
+        columns={"messages": TURNS},
+        licence="MIT",
+        citation="Ding et al. 2023, UltraChat, arXiv:2305.14233",
+    ),
+    "lmsys": Source(
+        path="lmsys/lmsys-chat-1m",
+        role="dialogue",
+        streaming=True,
+        gated=True,
+        columns={"conversation": TURNS, "openai_moderation": pa.list_(FLAGGED)},
+        licence="LMSYS-Chat-1M agreement",
+        citation="Zheng et al. 2023, LMSYS-Chat-1M, arXiv:2309.11998",
+        disabled="gated, and its agreement forbids to pass derived data on",
+    ),
+    "arena": Source(
+        path="lmsys/chatbot_arena_conversations",
+        role="dialogue",
+        gated=True,
+        columns={
+            "winner": TEXT,
+            "conversation_a": TURNS,
+            "conversation_b": TURNS,
+            "openai_moderation": FLAGGED,
+        },
+        licence="CC-BY-4.0 (prompts), CC-BY-NC-4.0 (answers)",
+        citation="Zheng et al. 2023, Judging LLM-as-a-Judge, arXiv:2306.05685",
+        disabled="gated, answers for non-commercial use only",
+    ),
+    "dailydialog": Source(
+        path="li2017dailydialog/daily_dialog",
+        role="dialogue",
+        config="default",
+        parquet="refs/convert/parquet",
+        columns={"dialog": pa.list_(TEXT)},
+        licence="CC-BY-NC-SA-4.0",
+        citation="Li et al. 2017, DailyDialog, arXiv:1710.03957",
+        disabled="for non-commercial use only",
+    ),
+    "bst": Source(
+        path="ParlAI/blended_skill_talk",
+        role="dialogue",
+        columns={
+            "previous_utterance": pa.list_(TEXT),
+            "free_messages": pa.list_(TEXT),
+            "guided_messages": pa.list_(TEXT),
+        },
+        licence="unknown",
+        citation="Smith et al. 2020, Blended Skill Talk, arXiv:2004.08449",
+        disabled="its licence is not known",
+    ),
+    "openr1_math": Source(
+        path="open-r1/OpenR1-Math-220k",
+        role="reasoning",
+        config="default",
+        columns={
+            "messages": TURNS,
+            "generations": pa.list_(TEXT),
+            "is_reasoning_complete": pa.list_(pa.bool_()),
+            "correctness_math_verify": pa.list_(pa.bool_()),
+            "correctness_llama": pa.list_(pa.bool_()),
+        },
+        licence="Apache-2.0",
+        citation="Open R1 2025, OpenR1-Math-220k, huggingface.co/open-r1",
+    ),
+    "general_thought": Source(
+        path="GeneralReasoning/GeneralThought-430K",
+        role="reasoning",
+        columns={
+            "question": TEXT,
+            "prev_messages": TURNS,
+            "model_reasoning": TEXT,
+            "model_answer": TEXT,
+            "question_license": TEXT,
+        },
+        licence="MIT",
+        citation="General Reasoning 2025, GeneralThought-430K, huggingface.co/GeneralReasoning",
+    ),
+    "nemotron": Source(
+        path="nvidia/Llama-Nemotron-Post-Training-Dataset",
+        role="reasoning",
+        config="SFT",
+        splits=("chat", "science"),
+        streaming=True,
+        max_bytes=2 * GIB,
+        columns={"input": TURNS, "output": TEXT, "license": TEXT, "system_prompt": TEXT},
+        licence="CC-BY-4.0, and one in each row",
+        citation="Bercovich et al. 2025, Llama-Nemotron, arXiv:2505.00949",
+        disabled="the licence differs from row to row, and its converted branch is partial",
+    ),
 }
 
 
@@ -168,13 +262,13 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 def listing() -> str:
     """The registered data sets as a table."""
-    lines = [f"{'name':14} {'role':13} {'default':8} {'licence':24} path"]
+    lines = [f"{'name':14} {'role':13} {'default':8} {'licence':32} path"]
     for name, source in DATASETS.items():
         config = f" ({source.config})" if source.config else ""
         used = "yes" if source.enabled else "no"
         note = f"  [{source.disabled}]" if source.disabled else ""
         lines.append(
-            f"{name:14} {source.role:13} {used:8} {source.licence:24} {source.path}{config}{note}"
+            f"{name:14} {source.role:13} {used:8} {source.licence:32} {source.path}{config}{note}"
         )
     return "\n".join(lines)
 

@@ -12,7 +12,7 @@ the modules behind it.
         recipe order selection chat
         preparing/ visits
         reading/ sampling windows
-        chats/ trees turns turnparts sourcecode
+        chats/ trees turns utterances verdicts turnparts sourcecode
         remote/ cards
         downloads/ registry
         sampledata/ sample_schemas
@@ -24,7 +24,7 @@ the modules behind it.
         ./ cache
         chats/ turnstore
         downloads/ rowstream
-        sampledata/ prose sample_rows sample_trees sample
+        sampledata/ prose sample_rows sample_trees sample_dialogues sample_reasoning sample
         downloads/ plans
     floor 3  work: composition
         preparing/ pinned sameness staging stages lanes manifest

@@ -50,6 +50,20 @@ class Pair:
     notes: tuple[str, ...] = ()
 
 
+TEMPLATE = (
+    "{% for message in messages %}"
+    f"{{{{ '{IM_START}' + message['role'] + '{IM_SEP}' }}}}"
+    "{% if message['role'] == 'assistant' %}"
+    f"{{% generation %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endgeneration %}}"
+    f"{{% else %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endif %}}"
+    "{% endfor %}"
+    f"{{% if add_generation_prompt %}}{{{{ '{IM_START}assistant{IM_SEP}' }}}}{{% endif %}}"
+)
+"""What ``render`` does, in the language of chat templates, for who uses ``transformers``.
+
+Markers inside a content become control ids there: only ``segments`` keeps them text.
+"""
+
 Result = Sequence[Mapping[str, Any]] | Pair | Reject | None
 """What a normalizer may return; None is a rejection without a reason."""
 

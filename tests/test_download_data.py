@@ -17,7 +17,7 @@ from download_data import DATASETS, download, main
 from pipeline_lib.downloads import fetch, saved
 from pipeline_lib.downloads.acquire import Outcome, Status
 from pipeline_lib.downloads.plans import Order
-from pipeline_lib.downloads.registry import ROLES, Source
+from pipeline_lib.downloads.registry import ROLES, Source, choose
 from pipeline_lib.errors import ColumnError, HubError, SourceError
 from pipeline_lib.remote.patience import Patience
 from pipeline_lib.sampledata import sample
@@ -71,10 +71,18 @@ def test_the_registry_states_role_licence_citation_and_types_of_every_source() -
         assert known.role in ROLES and known.licence and known.citation and known.splits, name
         assert all(isinstance(kind, pa.DataType) for kind in known.columns.values()), name
         assert "/" in known.path
-    assert {"wildchat", "soda", "wikipedia", "openthoughts", "ultrafeedback", "oasst2"} <= set(
-        DATASETS
-    )
+    assert len(DATASETS) == 14
     assert {known.role for known in DATASETS.values()} == set(ROLES)
+
+
+def test_only_open_and_permissive_sources_are_fetched_unless_named() -> None:
+    enabled = choose(DATASETS, [])
+    assert len(enabled) == 9
+    for name, known in DATASETS.items():
+        closed = known.gated or "NC" in known.licence or known.licence == "unknown"
+        assert not (closed and known.enabled), name
+        assert known.enabled or len(known.disabled) > 10, name
+    assert list(choose(DATASETS, ["bst"])) == ["bst"]
 
 
 def test_a_source_that_can_not_be_meant_is_refused() -> None:

@@ -28,7 +28,7 @@ class Prepared(NamedTuple):
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     data_dir = tmp_path_factory.mktemp("sample")
-    download_data.make_sample(data_dir=data_dir)
+    download_data.make_sample(download_data.DATASETS, data_dir)
     site = CacheSite(data_dir / "cache")
     rows = {n: open_rows(data_dir / n, source) for n, source in download_data.DATASETS.items()}
     normalized = normalize(rows, notebook.normalizers(), site, seed=3, val_fraction=0.05)

@@ -172,7 +172,7 @@ def test_peak_disk_is_what_a_fetch_really_takes(
 def test_the_sample_needs_no_network(hub: Hub, tmp_path: Path) -> None:
     before = preflight.preflight(DATASETS, tmp_path, sample=True)
     assert before.fits and not before.unknown and before.network == 0
-    make_sample(data_dir=tmp_path)
+    make_sample(DATASETS, tmp_path)
     after = preflight.preflight(DATASETS, tmp_path, sample=True)
     assert before.saved == pytest.approx(machine.folder_bytes(tmp_path), rel=0.1)
     assert after.saved == pytest.approx(machine.folder_bytes(tmp_path), rel=0.1)

@@ -22,7 +22,7 @@ from pipeline_lib.sampledata.sample_schemas import SCHEMAS
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("sample")
-    assert all(outcome.status.good for outcome in make_sample(data_dir=folder))
+    assert all(outcome.status.good for outcome in make_sample(DATASETS, folder))
     return folder
 
 
@@ -39,7 +39,7 @@ def test_every_registered_source_has_a_sample_and_no_other() -> None:
 
 
 def test_two_runs_make_equal_files(made: Path, tmp_path: Path) -> None:
-    make_sample(data_dir=tmp_path)
+    make_sample(DATASETS, tmp_path)
     first, second = (
         {
             path.relative_to(folder): path.read_bytes()
@@ -53,7 +53,7 @@ def test_two_runs_make_equal_files(made: Path, tmp_path: Path) -> None:
 
 def test_it_takes_seconds_and_a_few_megabytes(made: Path, tmp_path: Path) -> None:
     start = time.monotonic()
-    make_sample(data_dir=tmp_path)
+    make_sample(DATASETS, tmp_path)
     assert time.monotonic() - start < 20
     size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
     assert 5e6 < size < 30e6
@@ -150,6 +150,67 @@ def test_ultrafeedback_has_pairs_that_teach_nothing() -> None:
     assert any(row["score_chosen"] == row["score_rejected"] for row in found)
     assert any(row["rejected"][-1]["content"] == "" for row in found)
     assert any(row["rejected"][-1]["role"] == "user" for row in found)
+
+
+def test_arena_has_ties_equal_answers_and_battles_that_part() -> None:
+    found = rows("arena")
+    assert {row["winner"] for row in found} == {"model_a", "model_b", "tie", "tie (bothbad)"}
+    assert any(row["conversation_a"] == row["conversation_b"] for row in found)
+    assert any(row["turn"] > 1 for row in found)
+    assert any(row["conversation_a"][0]["role"] == "assistant" for row in found)
+    assert any(row["openai_moderation"]["flagged"] for row in found)
+
+
+def test_lmsys_has_flagged_messages_and_rows_without_a_verdict() -> None:
+    found = rows("lmsys")
+    assert any(m["flagged"] for row in found for m in row["openai_moderation"] or ())
+    assert any(row["openai_moderation"] is None for row in found)
+    assert any(row["redacted"] for row in found)
+
+
+def test_ultrachat_repeats_the_first_message_as_its_prompt() -> None:
+    found = [row for row in rows("ultrachat") if row["messages"]]
+    assert all(row["prompt"] == row["messages"][0]["content"] for row in found)
+
+
+def test_dailydialog_is_cut_into_words_and_marks() -> None:
+    found = [line for row in rows("dailydialog") for line in row["dialog"]]
+    assert any(" ’ " in line for line in found) and any(" , " in line for line in found)
+    assert all(line.endswith(" ") for line in found)
+    assert {len(row["dialog"]) % 2 for row in rows("dailydialog")} == {0, 1}
+
+
+def test_bst_has_lists_that_differ_by_one_and_scenes_without_an_opening() -> None:
+    found = rows("bst")
+    differ = {len(row["free_messages"]) - len(row["guided_messages"]) for row in found}
+    assert differ == {-1, 0, 1}
+    assert any(row["previous_utterance"] == [] for row in found)
+
+
+def test_openr1_math_has_null_verdicts_and_attempts_without_an_end() -> None:
+    found = rows("openr1_math")
+    for column in ("correctness_math_verify", "correctness_llama", "finish_reasons"):
+        assert {row[column] is None for row in found} == {True, False}
+    assert any("</think>" not in attempt for row in found for attempt in row["generations"])
+    assert any("<think>\n\n</think>" in row["messages"][-1]["content"] for row in found)
+
+
+def test_general_thought_has_hidden_reasoning_history_and_licences() -> None:
+    found = rows("general_thought")
+    assert {row["model_reasoning"] for row in found} >= {None, "", " \n"}
+    assert {len(row["prev_messages"] or ()) for row in found} == {0, 1, 2}
+    assert {row["question_license"] for row in found} >= {"MIT", "CC-BY-NC-4.0", None}
+    assert len({row["question_id"] for row in found}) < len(found)
+
+
+def test_nemotron_has_empty_open_and_answerless_think_blocks() -> None:
+    found = rows("nemotron")
+    outputs = [row["output"] for row in found]
+    assert any("<think>\n\n</think>" in text for text in outputs)
+    assert any("<think>" in text and "</think>" not in text for text in outputs)
+    assert any(text.endswith("</think>") for text in outputs)
+    assert any([turn["role"] for turn in row["input"]] == ["system"] for row in found)
+    assert any(len(row["input"]) > 2 for row in found) and any(not row["input"] for row in found)
 
 
 def test_wikipedia_has_very_long_articles_and_empty_ones() -> None:

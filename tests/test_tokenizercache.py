@@ -1,15 +1,22 @@
 """The tokenizer of a mixture: trained once, loaded after, trained again when the texts change."""
 
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from chat_world import chat_of, stored
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from pipeline_lib.caches.cachesite import CacheSite
-from pipeline_lib.caches.tokenizercache import trained_tokenizer
-from pipeline_lib.chat import CONTROL_TOKENS, ENDOFTEXT
+from pipeline_lib.caches.encoding import encode_turns, template_for
+from pipeline_lib.caches.tokenizercache import TrainedTokenizer, trained_tokenizer
+from pipeline_lib.chat import CONTROL_TOKENS, ENDOFTEXT, PAD, ROLES, render
 from pipeline_lib.chats.mixture import Mixture, mix
+from pipeline_lib.chats.turnparts import in_columns
 from pipeline_lib.errors import CacheError
+from pipeline_lib.records import Turn
 
 
 @pytest.fixture
@@ -60,6 +67,68 @@ def test_a_changed_file_is_refused_with_the_way_out(mixture: Mixture, tmp_path: 
     path.write_bytes(path.read_bytes() + b" ")
     with pytest.raises(CacheError, match=r"not the tokenizer that was trained.*rmtree"):
         trained_tokenizer(mixture, site, vocab_size=290)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_a_missing_file_is_refused_too(mixture: Mixture, tmp_path: Path, name: str) -> None:
+    site = CacheSite(tmp_path)
+    (trained_tokenizer(mixture, site, vocab_size=290).folder / name).unlink()
+    with pytest.raises(CacheError, match=name):
+        trained_tokenizer(mixture, site, vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> TrainedTokenizer:
+    root = tmp_path_factory.mktemp("folder")
+    texts = stored(root / "in", {"one": [chat_of(i) for i in range(30)]}).train
+    return trained_tokenizer(mix(texts, {}, seed=1), CacheSite(root), vocab_size=320)
+
+
+@pytest.fixture(scope="module")
+def foreign(folder: TrainedTokenizer) -> Any:
+    """The folder as ``transformers`` opens it."""
+    import transformers
+
+    return transformers.AutoTokenizer.from_pretrained(folder.folder)
+
+
+def test_transformers_opens_the_folder_with_the_same_special_tokens(
+    folder: TrainedTokenizer, foreign: Any
+) -> None:
+    assert (foreign.eos_token, foreign.pad_token) == (ENDOFTEXT, PAD)
+    assert foreign.eos_token_id == folder.tokenizer.eos_id
+    assert foreign.pad_token_id == folder.tokenizer.token_id(PAD)
+    assert len(foreign) == folder.tokenizer.vocab_bound
+
+
+WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.builds(Turn, role=st.sampled_from(ROLES), content=WITHOUT_MARKERS),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_its_chat_template_gives_our_text_ids_and_mask(
+    folder: TrainedTokenizer, foreign: Any, turns: list[Turn]
+) -> None:
+    assert foreign.apply_chat_template(turns, tokenize=False) == render(turns)
+    found = foreign.apply_chat_template(
+        turns, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+    )
+    roles = np.array([ROLES.index(turn["role"]) for turn in turns], np.int8)
+    columns = in_columns([([turn["content"].encode() for turn in turns], roles)])
+    ours = encode_turns(template_for(folder.tokenizer), columns)
+    assert found["input_ids"] == ours.ids.tolist()
+    assert found["assistant_masks"] == ours.mask.tolist()
+
+
+def test_a_prompt_for_generation_opens_an_assistant_turn(foreign: Any) -> None:
+    text = foreign.apply_chat_template(chat_of(1)[:1], tokenize=False, add_generation_prompt=True)
+    assert text == render(chat_of(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
 
 
 def test_sizes_and_budgets_that_can_not_be_are_refused(mixture: Mixture, tmp_path: Path) -> None:

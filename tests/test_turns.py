@@ -189,6 +189,11 @@ def test_reasoning_in_a_field_of_its_own_goes_in_front_of_the_answer() -> None:
     assert thought(None, "Yes.") == "Yes."
 
 
+def test_reasoning_without_an_answer_is_not_an_answer() -> None:
+    assert thought("why", " \n") == " \n"
+    assert canonical_thoughts(Turns([assistant("<think>why</think>\n")])) == [assistant("")]
+
+
 def test_the_prompt_of_a_pair_is_the_longest_common_start() -> None:
     shared = [user("q"), assistant("a"), user("more")]
     made = preference(Turns([*shared, assistant("x")]), Turns([*shared, assistant("y")]))

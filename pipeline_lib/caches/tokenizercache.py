@@ -1,9 +1,11 @@
 """The tokenizer of a mixture: trained once, then loaded as long as its key matches.
 
 It is trained on roles and contents, never on markers. A corpus above the byte budget is
-represented by the start of the mixture's seeded order.
+represented by the start of the mixture's seeded order. The folder also says what
+``transformers`` wants to know, so that ``AutoTokenizer.from_pretrained`` opens it.
 """
 
+import json
 import logging
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -11,16 +13,24 @@ from typing import Any, NamedTuple
 from pipeline_lib import atomic, digest
 from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
 from pipeline_lib.caches.cachesite import CacheSite
-from pipeline_lib.chat import CONTROL_TOKENS
+from pipeline_lib.chat import CONTROL_TOKENS, ENDOFTEXT, PAD, TEMPLATE
 from pipeline_lib.chats.mixture import Mixture
 from pipeline_lib.errors import CacheError
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
-FILE = "tokenizer.json"
+FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BUDGET = 256 << 20
 TRAINING_VERSION = 1
 """Raised when the same texts give another tokenizer."""
+SETTINGS = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "eos_token": ENDOFTEXT,
+    "pad_token": PAD,
+    "chat_template": TEMPLATE,
+    "clean_up_tokenization_spaces": False,
+}
+"""What ``transformers`` reads beside the tokenizer itself."""
 _log = logging.getLogger(__name__)
 
 
@@ -48,6 +58,7 @@ def trained_tokenizer(
         "vocab_size": vocab_size,
         "max_bytes": max_bytes,
         "max_bytes_selects": "start of the mixture's seeded order",
+        "settings": digest.of_json(SETTINGS),
         "texts_fp": mixture.fingerprint,
     }
     folder = cache_folder(site.root, "tokenizer", key)
@@ -64,16 +75,21 @@ def trained_tokenizer(
 
 def _train(folder: Path, key: Key, mixture: Mixture) -> dict[str, Any]:
     texts = mixture.contents(int(key["max_bytes"]))
-    written = atomic.write_new(
-        folder / FILE, [train_tokenizer(texts, vocab_size=int(key["vocab_size"]))]
-    )
+    contents = {
+        FILE: train_tokenizer(texts, vocab_size=int(key["vocab_size"])),
+        CONFIG: json.dumps(SETTINGS, indent=2).encode(),
+    }
+    files = {
+        name: atomic.write_new(folder / name, [data])._asdict() for name, data in contents.items()
+    }
     atomic.sync_folder(folder)
-    meta = {"key": key, "complete": True, "files": {FILE: written._asdict()}}
+    meta = {"key": key, "complete": True, "files": files}
     atomic.save_json(folder / META, meta)
     return meta
 
 
 def _check(folder: Path, meta: dict[str, Any]) -> None:
-    path, expected = folder / FILE, meta["files"][FILE]["sha256"]
-    if not path.is_file() or digest.sha256_file(path) != expected:
-        raise CacheError(f"{path} is not the tokenizer that was trained; {remedy(folder)}")
+    for name, expected in meta["files"].items():
+        path = folder / name
+        if not path.is_file() or digest.sha256_file(path) != expected["sha256"]:
+            raise CacheError(f"{path} is not the tokenizer that was trained; {remedy(folder)}")

@@ -36,6 +36,8 @@ _CODE = (
     "chat",
     "selection",
     "chats/turns",
+    "chats/utterances",
+    "chats/verdicts",
     "chats/trees",
     "chats/sourcerows",
     "chats/sourcestore",

@@ -170,8 +170,11 @@ def _merged(turns: list[Turn]) -> list[Turn]:
 
 
 def thought(reasoning: str | None, answer: str) -> str:
-    """An answer with its reasoning in front, in the one form used here; blank reasoning: none."""
-    if not reasoning or not reasoning.strip():
+    """An answer with its reasoning in front, in the one form used here; blank reasoning: none.
+
+    Reasoning that leads to no answer teaches not to answer: a blank answer stays blank.
+    """
+    if not reasoning or not reasoning.strip() or not answer.strip():
         return answer
     return f"<think>\n{reasoning.strip()}\n</think>\n\n{answer.strip()}"
 

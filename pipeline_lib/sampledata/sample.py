@@ -19,7 +19,7 @@ from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import Columns
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.lock import FolderLock
-from pipeline_lib.sampledata import sample_rows, sample_trees
+from pipeline_lib.sampledata import sample_dialogues, sample_reasoning, sample_rows, sample_trees
 from pipeline_lib.sampledata.prose import FOREIGN, Voice
 from pipeline_lib.sampledata.sample_schemas import SCHEMAS
 
@@ -38,6 +38,14 @@ GENERATORS: dict[str, tuple[Generator, int]] = {
     "openthoughts": (sample_rows.openthoughts, 900),
     "wikipedia": (sample_rows.wikipedia, 700),
     "ultrafeedback": (sample_rows.ultrafeedback, 900),
+    "ultrachat": (sample_dialogues.ultrachat, 800),
+    "lmsys": (sample_dialogues.lmsys, 700),
+    "arena": (sample_dialogues.arena, 600),
+    "dailydialog": (sample_dialogues.dailydialog, 600),
+    "bst": (sample_dialogues.bst, 500),
+    "openr1_math": (sample_reasoning.openr1_math, 700),
+    "general_thought": (sample_reasoning.general_thought, 700),
+    "nemotron": (sample_reasoning.nemotron, 600),
 }
 """How each source's rows are made, and how many (of oasst2: trees)."""
 
@@ -49,6 +57,14 @@ SAVED_KILOBYTES = {
     "openthoughts": 670,
     "wikipedia": 1_130,
     "ultrafeedback": 1_720,
+    "ultrachat": 600,
+    "lmsys": 660,
+    "arena": 480,
+    "dailydialog": 330,
+    "bst": 890,
+    "openr1_math": 620,
+    "general_thought": 400,
+    "nemotron": 270,
     CORPUS: 810,
 }
 """What each takes on disk, known because it is the same every time."""

@@ -27,13 +27,22 @@ TOXICITIES = (
     *("threat", "toxicity"),
 )
 _HEADER = pa.struct(_fields(_TEXT, "accept-language", "user-agent"))
-_MODERATION = pa.struct(
-    [
-        ("categories", pa.struct(_fields(_BOOL, *CATEGORIES))),
-        ("category_scores", pa.struct(_fields(_REAL, *CATEGORIES))),
-        ("flagged", _BOOL),
-    ]
-)
+SLASHED = tuple(name for name in CATEGORIES if "_" not in name)
+"""The spelling of the categories that lmsys keeps."""
+EARLY = tuple(n for n in SLASHED if "harassment" not in n and "self-harm/" not in n)
+"""The categories there were when the arena's battles were judged."""
+
+
+def _moderation(categories: tuple[str, ...]) -> pa.DataType:
+    return pa.struct(
+        [
+            ("categories", pa.struct(_fields(_BOOL, *categories))),
+            ("category_scores", pa.struct(_fields(_REAL, *categories))),
+            ("flagged", _BOOL),
+        ]
+    )
+
+
 _MESSAGES = _turns(("content", _TEXT), ("role", _TEXT))
 
 SCHEMAS = {
@@ -56,7 +65,7 @@ SCHEMAS = {
             ),
             ("turn", _INT),
             ("language", _TEXT),
-            ("openai_moderation", pa.list_(_MODERATION)),
+            ("openai_moderation", pa.list_(_moderation(CATEGORIES))),
             ("detoxify_moderation", _turns(*_fields(_REAL, *TOXICITIES))),
             *_fields(_BOOL, "toxic", "redacted"),
             *_fields(_TEXT, "state", "country", "hashed_ip"),
@@ -118,6 +127,92 @@ SCHEMAS = {
             *_fields(_TEXT, "prompt", "prompt_id"),
             *_fields(_MESSAGES, "chosen", "rejected", "messages"),
             *_fields(_REAL, "score_chosen", "score_rejected"),
+        ]
+    ),
+    "ultrachat": pa.schema(
+        [*_fields(_TEXT, "prompt", "prompt_id"), ("messages", _MESSAGES)],
+    ),
+    "lmsys": pa.schema(
+        [
+            *_fields(_TEXT, "conversation_id", "model"),
+            ("conversation", _MESSAGES),
+            ("turn", _INT),
+            ("language", _TEXT),
+            ("openai_moderation", pa.list_(_moderation(SLASHED))),
+            ("redacted", _BOOL),
+        ]
+    ),
+    "arena": pa.schema(
+        [
+            *_fields(_TEXT, "question_id", "model_a", "model_b", "winner", "judge"),
+            *_fields(_MESSAGES, "conversation_a", "conversation_b"),
+            ("turn", _INT),
+            ("anony", _BOOL),
+            ("language", _TEXT),
+            ("tstamp", _REAL),
+            ("openai_moderation", _moderation(EARLY)),
+            (
+                "toxic_chat_tag",
+                pa.struct(
+                    [
+                        ("roberta-large", pa.struct([("flagged", _BOOL), ("probability", _REAL)])),
+                        ("t5-large", pa.struct([("flagged", _BOOL), ("score", _REAL)])),
+                    ]
+                ),
+            ),
+        ]
+    ),
+    "dailydialog": pa.schema(
+        [("dialog", pa.list_(_TEXT)), *_fields(pa.list_(_INT), "act", "emotion")]
+    ),
+    "bst": pa.schema(
+        [
+            ("personas", pa.list_(_TEXT)),
+            ("additional_context", _TEXT),
+            ("previous_utterance", pa.list_(_TEXT)),
+            ("context", _TEXT),
+            *_fields(pa.list_(_TEXT), "free_messages", "guided_messages"),
+            (
+                "suggestions",
+                pa.struct(
+                    _fields(
+                        pa.list_(_TEXT), "convai2", "empathetic_dialogues", "wizard_of_wikipedia"
+                    )
+                ),
+            ),
+            ("guided_chosen_suggestions", pa.list_(_TEXT)),
+            ("label_candidates", pa.list_(pa.list_(_TEXT))),
+        ]
+    ),
+    "openr1_math": pa.schema(
+        [
+            *_fields(_TEXT, "problem", "solution", "answer", "problem_type", "question_type"),
+            *_fields(_TEXT, "source", "uuid"),
+            ("is_reasoning_complete", pa.list_(_BOOL)),
+            ("generations", pa.list_(_TEXT)),
+            *_fields(pa.list_(_BOOL), "correctness_math_verify", "correctness_llama"),
+            ("finish_reasons", pa.list_(_TEXT)),
+            ("correctness_count", _INT),
+            ("messages", _MESSAGES),
+        ]
+    ),
+    "general_thought": pa.schema(
+        [
+            ("question_id", _INT),
+            *_fields(_TEXT, "question_url", "question", "reference_answer"),
+            ("prev_messages", _MESSAGES),
+            *_fields(_TEXT, "model_name", "model_answer", "model_reasoning", "task"),
+            *_fields(_TEXT, "question_license", "question_source"),
+            ("community_answer_score", _REAL),
+            ("community_question_score", _INT),
+            ("verifier_score", _REAL),
+        ]
+    ),
+    "nemotron": pa.schema(
+        [
+            ("input", _turns(("role", _TEXT), ("content", _TEXT))),
+            *_fields(_TEXT, "output", "category", "license", "reasoning", "generator"),
+            *_fields(_TEXT, "used_in_training", "version", "system_prompt"),
         ]
     ),
 }
