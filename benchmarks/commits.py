@@ -1,7 +1,7 @@
 """What commits cost: the same run with none between first and last, and more and more of them.
 
 The corpus is repeated (every copy numbered) so that the run is long. The cost of the default
-cadence is also derived: seconds for each commit at the 1 s cadence, over the default interval.
+cadence is derived: the seconds each commit added to the run, over the default interval.
 """
 
 import dataclasses
@@ -14,23 +14,19 @@ import machine
 from tables import median, show, spread
 
 DEFAULT = 60.0
-NEVER = 1e9
+CADENCES = {"none": 1e9, "10 s": 10.0, "1 s": 1.0, "0.25 s": 0.25}
 
 
 def main() -> None:
-    parser = inputs.options(__doc__ or "")
-    parser.add_argument("--times", type=int, default=12, help="length of the run, in corpora")
-    options = parser.parse_args()
-    given = inputs.resolve(options)
+    given = inputs.resolve(inputs.options(__doc__ or "").parse_args())
     print(machine.facts())
-    long = corpus.repeated(given.corpus, given.column, options.times, inputs.CACHE)
-    given = dataclasses.replace(given, corpus=long, column=given.column)
-    cadences = {"none": NEVER, f"default, {DEFAULT:.0f} s": DEFAULT, "10 s": 10.0, "1 s": 1.0}
-    runs: dict[str, list[machine.Run]] = {name: [] for name in cadences}
+    long = corpus.repeated(given.corpus, given.column, corpus.TIMES, inputs.CACHE)
+    given = dataclasses.replace(given, corpus=long)
+    runs: dict[str, list[machine.Run]] = {name: [] for name in CADENCES}
     for _ in range(given.repeat):
-        for name, seconds in cadences.items():
+        for name, seconds in CADENCES.items():
             runs[name].append(_run(given, seconds))
-    _show(runs, cadences)
+    _show(runs)
 
 
 def _run(given: inputs.Inputs, seconds: float) -> machine.Run:
@@ -43,7 +39,7 @@ def _run(given: inputs.Inputs, seconds: float) -> machine.Run:
     return run
 
 
-def _show(runs: dict[str, list[machine.Run]], cadences: dict[str, float]) -> None:
+def _show(runs: dict[str, list[machine.Run]]) -> None:
     def inside(run: machine.Run) -> list[float]:
         """Seconds of the commits within the run, without its first and its two last ones."""
         found: list[float] = json.loads(run.output)["commits"][1:-2]

@@ -149,6 +149,10 @@ def some_texts(folder: Path, column: str, size: int) -> Iterator[str]:
                     yield text
 
 
+TIMES = 10
+"""Length of the long corpus, in corpora."""
+
+
 def repeated(folder: Path, column: str, times: int, cache: Path) -> Path:
     """The corpus ``times`` over; every copy of a document begins with a number of its own."""
     target = cache / f"corpus-{label(folder)}-times-{times}"

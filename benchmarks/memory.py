@@ -11,18 +11,16 @@ import inputs
 import machine
 from tables import median, show
 
-TIMES = 10
-
 
 def main() -> None:
     given = inputs.resolve(inputs.options(__doc__ or "").parse_args())
     print(machine.facts())
-    large = corpus.repeated(given.corpus, given.column, TIMES, inputs.CACHE)
+    large = corpus.repeated(given.corpus, given.column, corpus.TIMES, inputs.CACHE)
     larger = dataclasses.replace(given, corpus=large)
     cases = {
         "N documents, shards of 100,000,000": (given, "100000000"),
         "N documents, shards of 1,000,000": (given, "1000000"),
-        f"{TIMES} N documents, shards of 100,000,000": (larger, "100000000"),
+        f"{corpus.TIMES} N documents, shards of 100,000,000": (larger, "100000000"),
     }
     runs: dict[str, list[machine.Run]] = {name: [] for name in cases}
     for _ in range(given.repeat):

@@ -29,9 +29,8 @@ class Content(NamedTuple):
     def plus(self, stream: Tokens, lengths: Iterable[int]) -> "Content":
         """With the documents of one more stream; ``lengths`` count the end tokens."""
         documents, digest, place = 0, 0, 0
-        ids = np.ascontiguousarray(stream, "<u4")
         for length in lengths:
-            data = ids[place : place + length].tobytes()
+            data = stream[place : place + length].astype("<u4").tobytes()
             digest += int.from_bytes(hashlib.sha256(data).digest(), "big")
             documents, place = documents + 1, place + length
         total = (self.digest + digest) % (1 << 256)
@@ -55,20 +54,23 @@ def expected(files: Iterable[Path], column: str, tokenizer: Path, end: int) -> l
 
 
 def content(streams: Iterable[Tokens], end: int) -> Content:
-    """The content of streams whose documents end with ``end``."""
-    found = Content()
+    """The content of streams whose documents end with ``end``; they may cross streams."""
+    found, rest = Content(), np.empty(0, np.uint16)
     for stream in streams:
-        ends = np.flatnonzero(stream == end)
-        lengths = np.diff(np.concatenate([[-1], ends]))
-        found = found.plus(stream, lengths.tolist())
-    return found
+        tokens = np.concatenate([rest, stream]) if len(rest) else stream
+        ends = np.flatnonzero(tokens == end) + 1
+        whole = int(ends[-1]) if len(ends) else 0
+        lengths = np.diff(np.concatenate([[0], ends]))
+        found = found.plus(tokens[:whole], lengths.tolist())
+        rest = tokens[whole:]
+    return found._replace(tokens=found.tokens + len(rest))
 
 
 def ours(folder: Path) -> Iterator[Tokens]:
     """Both splits of a published folder; documents may cross shards."""
     for split in ("train", "val"):
-        shards = sorted(folder.glob(f"{split}_*.npy"))
-        yield np.concatenate([np.load(path, mmap_mode="r") for path in shards])
+        for path in sorted(folder.glob(f"{split}_*.npy")):
+            yield np.load(path, mmap_mode="r")
 
 
 def one_file(folder: Path) -> Iterator[Tokens]:

@@ -86,13 +86,25 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES):
-            free = shutil.disk_usage(path.parent).free if path.parent.exists() else 0
+        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             raise PipelineError(
-                f"can not write {path}: {error.strerror} ({free:,} bytes free there); "
-                "make room or choose another folder, then run the same command with --resume"
+                f"can not write {path}: {error.strerror} ({_room(path)} left there); make room, "
+                "then run the same command again, with --resume if it had begun"
+            ) from error
+        if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise PipelineError(
+                f"can not write {path}: {error.strerror}; choose a folder that can be written to"
             ) from error
         raise
+
+
+def _room(path: Path) -> str:
+    folder = path.parent
+    while not folder.exists():
+        folder = folder.parent
+    found = os.statvfs(folder)
+    free = f"{found.f_bavail * found.f_frsize:,} bytes"
+    return free if found.f_favail or not found.f_files else f"no free inodes, {free}"
 
 
 def _write_all(fd: int, data: Buffer) -> None:

@@ -87,16 +87,23 @@ def open_or_build(site: CacheSite, plan: Plan) -> Cache:
     """
     folder = cache_folder(site.root, plan.kind, plan.key)
     why = explain(site.root, plan.kind, plan.key)
-    _log.info("%s", why)
     meta = load_meta(folder, plan.key)
     if meta is None or not meta["complete"]:
+        _log.info("%s", why)
         atomic.make_folder(folder)
         with FolderLock(folder / "lock"):
             meta = _build(folder, plan, site)
+        _check_files(folder, plan, meta, full=site.full)
+    else:
+        _check_files(folder, plan, meta, full=site.full)
+        _log.info("%s", why)  # only now: it says that the cache is complete
+    return Cache(folder, meta, why)
+
+
+def _check_files(folder: Path, plan: Plan, meta: Mapping[str, Any], *, full: bool) -> None:
     for name in plan.files:
         with _with_remedy(folder):
-            check_file(folder / name, _record(meta, name), full=site.full)
-    return Cache(folder, meta, why)
+            check_file(folder / name, _record(meta, name), full=full)
 
 
 def _build(folder: Path, plan: Plan, site: CacheSite) -> dict[str, Any]:

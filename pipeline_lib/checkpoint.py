@@ -21,6 +21,7 @@ from pipeline_lib.order import Row, ShuffleState
 from pipeline_lib.records import Cursor
 
 CHECKPOINT_VERSION = 1
+FIRST_BUFFER = "buffer_000001.bin"
 CURRENT, PREVIOUS = "checkpoint.json", "checkpoint.prev.json"
 _NULL = 2**64 - 1
 _LOG = logging.getLogger(__name__)

@@ -5,6 +5,7 @@ collate function; ``loader`` passes its tensors on as they are. Nothing is held 
 what travels to a worker process are paths.
 """
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -41,6 +42,7 @@ IGNORED = -100
 class TokenDataset(Dataset[Any], ABC):
     """Map-style samples that are gathered from mapped files, one or many at a time."""
 
+    EMPTY = ": there is nothing that fits; look at the counts and choose another length"
     fingerprint: str
     """Digest of what the dataset holds; a saved position in it belongs to this."""
 
@@ -52,14 +54,16 @@ class TokenDataset(Dataset[Any], ABC):
         """The samples at some rows, all of them valid."""
 
     def __getitem__(self, index: int) -> Any:
-        return self.__getitems__([index])[0]
+        return self.__getitems__([operator.index(index)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Several samples at once; negative indices count from the end."""
         rows, size = np.asarray(indices, dtype=np.int64), len(self)
         outside = rows[(rows < -size) | (rows >= size)]
         if len(outside):
-            raise IndexError(f"sample {int(outside[0])} of {size:,}")
+            raise IndexError(
+                f"sample {int(outside[0])} of {size:,}" + (self.EMPTY if not size else "")
+            )
         return Batch(self._gather(np.where(rows < 0, rows + size, rows)))
 
 
@@ -74,8 +78,8 @@ class ShardedTokenDataset(TokenDataset):
     def __init__(
         self, folder: Path | str, split: str, seq_len: int, *, verify: str = "sizes"
     ) -> None:
-        if seq_len < 1:
-            raise ValueError(f"seq_len is {seq_len}; expected a number of tokens above 0")
+        if not isinstance(seq_len, int) or seq_len < 1:
+            raise ValueError(f"seq_len is {seq_len!r}; expected a whole number of tokens above 0")
         if verify not in ("sizes", "full"):
             raise ValueError(f"verify is {verify!r}; expected 'sizes' or 'full'")
         self.metadata, shards = open_shards(Path(folder), split, full=verify == "full")
@@ -91,8 +95,9 @@ class ShardedTokenDataset(TokenDataset):
         return len(self._windows)
 
     def _gather(self, rows: Rows) -> tuple[torch.Tensor, ...]:
-        tokens = torch.from_numpy(self._windows.gather(rows))
-        return tokens[:, :-1], tokens[:, 1:]
+        tokens = self._windows.gather(rows)
+        sides = (tokens[:, :-1], tokens[:, 1:])  # cast apart: contiguous, and neither shares bytes
+        return tuple(torch.from_numpy(side.astype(np.int64)) for side in sides)
 
 
 class CachedDataset(TokenDataset):
@@ -239,6 +244,8 @@ def loader(
     Its ``batch_sampler`` is a ``BatchOrder``: ``state_dict()`` is one position and the digest of
     the dataset, ``load_state_dict()`` goes on there, at any ``world_size``.
     """
+    if not len(dataset):
+        raise ValueError(f"the dataset has no sample{dataset.EMPTY}")
     order = BatchOrder(
         len(dataset),
         batch_size,

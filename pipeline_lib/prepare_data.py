@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 from pipeline_lib import encoders
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
-from pipeline_lib.preparing import manifest
+from pipeline_lib.preparing import manifest, staging
 from pipeline_lib.preparing.pinned import describe, pin
 from pipeline_lib.preparing.preparation import Settings, prepare, recorded_run
 from pipeline_lib.preparing.progress import Reporter
@@ -116,10 +116,12 @@ def _verify_parser() -> argparse.ArgumentParser:
 
 
 def _prepare(options: argparse.Namespace) -> int:
-    if options.log_interval <= 0:
+    if not options.log_interval > 0:
         raise ValueError(f"log_interval is {options.log_interval}; give seconds above 0")
     if options.replay and not options.resume:
         raise ValueError("--replay reads the prefix of an unfinished run again; add --resume")
+    if not options.output_dir.name:
+        raise ValueError(f"output_dir is {str(options.output_dir)!r}; give a folder with a name")
     target = options.output_dir.absolute()
     recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
     if options.dry_run:
@@ -145,10 +147,7 @@ def _prepare(options: argparse.Namespace) -> int:
 def _given(options: argparse.Namespace) -> dict[str, Any]:
     names = [field.name for field in dataclasses.fields(Recipe)]
     found = {name: getattr(options, name, None) for name in names}
-    given = {name: value for name, value in found.items() if value is not None}
-    if "dataset" in given and "config" not in given:
-        given["config"] = None  # the default config belongs to the default dataset
-    return given
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
@@ -156,15 +155,14 @@ def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
     recorded = recorded_run(target)
     given = _given(options)
     if recorded is None:
-        raise NothingToResume(
-            f"there is no unfinished run for {target}; leave --resume out to start one"
-        )
+        staging.require_unfinished(target)  # says whether nothing is there or it is damaged
+        raise NothingToResume(f"nothing is recorded of a run for {target}")
     fields = {name: value for name, value in recorded["recipe"].items() if name != "algorithm"}
     for one, other in (("max_documents", "train_tokens"), ("train_tokens", "max_documents")):
         if one in given:
             fields[other] = None
-    if given.get("dataset") == fields["dataset"] and options.config is None:
-        given["config"] = fields["config"]
+    if given.get("dataset", fields["dataset"]) != fields["dataset"]:
+        fields["config"] = None
     for name, pinned in (("dataset", "revision"), ("tokenizer", "tokenizer_revision")):
         if given.get(name, fields[name]) != fields[name]:  # perhaps the path of what is recorded
             fields[pinned] = None
@@ -173,7 +171,12 @@ def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
 
 def _last_line(metadata: dict[str, Any], target: Path) -> str:
     counts, measured = metadata["counts"], metadata["measured"]
+    bound = metadata["recipe"]["max_documents"]
+    ended = "the source ended" if counts["rows_visited"] != bound else f"--max-documents {bound:,}"
+    if metadata["train_token_target_reached"]:
+        ended = f"--train-tokens {metadata['recipe']['train_tokens']:,}"
     return (
+        f"ended by: {ended}; "
         f"train {counts['train_documents']:,} documents, {counts['train_tokens']:,} tokens; "
         f"val {counts['val_documents']:,} documents, {counts['val_tokens']:,} tokens; "
         f"{measured['elapsed_seconds']:.1f} s, {measured['total_tokens_per_second']:,} tokens/s; "
@@ -195,7 +198,7 @@ def _verify(options: argparse.Namespace) -> int:
         faults = verify_against_source(options.folder, source, tokenizer)
     for fault in faults:
         print(f"FAULT {fault}")
-    print(f"{options.folder}: {'damaged' if faults else 'all is well'}")
+    print(f"{options.folder}: {'not as it should be' if faults else 'all is well'}")
     return 1 if faults else 0
 
 

@@ -16,6 +16,7 @@ from pipeline_lib import digest
 ALGORITHM = 1
 """Version of order, split, batching and shard layout; a change of any output raises it."""
 
+DEFAULT_DATASET, DEFAULT_CONFIG = "HuggingFaceFW/fineweb-edu", "sample-10BT"
 DEFAULT_MAX_DOCUMENTS = 10_000
 FOLDER = "folder"
 """``dataset`` of a pinned recipe whose source is a local folder: its path is no identity."""
@@ -44,8 +45,8 @@ class Recipe:
     ``ValueError`` for anything out of range.
     """
 
-    dataset: str = "HuggingFaceFW/fineweb-edu"
-    config: str | None = "sample-10BT"
+    dataset: str = DEFAULT_DATASET
+    config: str | None = None
     revision: str | None = None
     text_column: str = "text"
     tokenizer: str = "openai-community/gpt2"
@@ -63,6 +64,8 @@ class Recipe:
     lanes: int = 1
 
     def __post_init__(self) -> None:
+        if self.dataset == DEFAULT_DATASET and self.config is None:
+            object.__setattr__(self, "config", DEFAULT_CONFIG)
         if self.max_documents is None and self.train_tokens is None:
             object.__setattr__(self, "max_documents", DEFAULT_MAX_DOCUMENTS)
         if self.max_documents is not None and self.train_tokens is not None:
@@ -78,8 +81,8 @@ class Recipe:
     def _check_numbers(self) -> None:
         for name in _COUNTS:
             value = getattr(self, name)
-            if value is not None and (not _is_int(value) or value <= 0):
-                raise ValueError(f"{name} is {value!r}; give a whole number above 0")
+            if value is not None and (not _is_int(value) or not 0 < value < 2**63):
+                raise ValueError(f"{name} is {value!r}; give a whole number from 1 to 2**63 - 1")
         if not _is_int(self.seed) or not 0 <= self.seed < 2**32:
             raise ValueError(f"seed is {self.seed!r}; give a whole number from 0 to 4294967295")
         fraction = self.val_fraction

@@ -140,7 +140,8 @@ class ShardWriter:
         """
         for shard in state["shards"]:
             path = self._payload / shard["file"]
-            check_shard(path, shard, self._dtype, full=shard["file"] not in trusted)
+            full = shard["file"] not in trusted
+            check_shard(path, shard, self._dtype, full=full, way_out=_WAY_OUT)
         self._shards = list(state["shards"])
         self.documents, self.tokens = state["documents"], state["tokens"]
         if state["open"] is not None:
@@ -209,19 +210,29 @@ def _with_header(header: bytes, path: Path, skip: int) -> Iterator[bytes]:
             yield block
 
 
-def check_shard(path: Path, shard: ShardRecord, dtype: np.dtype[Any], *, full: bool = True) -> None:
+PUBLISHED_WAY_OUT = "restore it from a copy, or prepare the folder again"
+
+
+def check_shard(
+    path: Path,
+    shard: ShardRecord,
+    dtype: np.dtype[Any],
+    *,
+    full: bool = True,
+    way_out: str = PUBLISHED_WAY_OUT,
+) -> None:
     """``DamagedFile`` unless the file has the recorded size, header and, if ``full``, hash."""
     header = npy_header(shard["tokens"], dtype)
     size = len(header) + shard["tokens"] * dtype.itemsize
     if not path.is_file():
-        raise DamagedFile(f"{path} is missing; {_WAY_OUT}")
+        raise DamagedFile(f"{path} is missing; {way_out}")
     if path.stat().st_size != size:
         found = path.stat().st_size
-        raise DamagedFile(f"{path} has {found:,} bytes, {size:,} were recorded; {_WAY_OUT}")
+        raise DamagedFile(f"{path} has {found:,} bytes, {size:,} were recorded; {way_out}")
     with path.open("rb") as file:
         if file.read(len(header)) != header:
-            raise DamagedFile(f"{path} does not begin with the recorded header; {_WAY_OUT}")
+            raise DamagedFile(f"{path} does not begin with the recorded header; {way_out}")
     if full and (found_sha := digest.sha256_file(path)) != shard["sha256"]:
         raise DamagedFile(
-            f"{path}: SHA-256 is {found_sha}, {shard['sha256']} was recorded; {_WAY_OUT}"
+            f"{path}: SHA-256 is {found_sha}, {shard['sha256']} was recorded; {way_out}"
         )

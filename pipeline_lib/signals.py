@@ -1,9 +1,12 @@
 """The first SIGINT or SIGTERM asks for a stop after the next commit; the second stops at once."""
 
+import logging
 import signal
 import threading
 from types import FrameType, TracebackType
 from typing import Any
+
+_LOG = logging.getLogger(__name__)
 
 
 class StopRequest:
@@ -31,6 +34,10 @@ class StopRequest:
         if self.requested:
             raise KeyboardInterrupt
         self.signum = signum
+        _LOG.warning(
+            "%s: stopping at the end of the batch, after a commit; once more stops at once",
+            signal.Signals(signum).name,
+        )
 
     def __exit__(
         self,

@@ -5,7 +5,9 @@ and give me file ``name``, verified. A Hub file is compared with the Hub's own h
 file is identified by name, size and footer, and by its SHA-256 from when it is first opened.
 """
 
-from collections.abc import Generator, Iterable, Mapping
+import logging
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,6 +22,7 @@ from pipeline_lib.recipe import FOLDER, Recipe
 from pipeline_lib.records import Cursor, SourceFile
 from pipeline_lib.remote import footers, hub
 
+_LOG = logging.getLogger(__name__)
 FOOTERS_ASKED = 64
 """A dry run asks the Hub for the footers of at most so many files, about 64 KiB each."""
 
@@ -66,6 +69,9 @@ class Source(Protocol):
     def rows(self) -> int | None:
         """Rows in all files, or ``None`` where that needs a large transfer."""
 
+    def rows_of(self, names: Iterable[str]) -> int | None:
+        """Rows in some files, or ``None`` where that needs any transfer."""
+
 
 @dataclass
 class FolderSource:
@@ -80,11 +86,7 @@ class FolderSource:
 
     def __post_init__(self) -> None:
         root = Path(self.location)
-        names = sorted(
-            path.relative_to(root).as_posix()
-            for path in root.rglob("*.parquet")
-            if path.is_file() and not any(part.startswith(".") for part in path.parts[-1:])
-        )
+        names = sorted(_parquet_names(root))
         if not names:
             raise SourceError(
                 f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
@@ -116,9 +118,28 @@ class FolderSource:
 
     def rows(self) -> int | None:
         """Rows in all files, from their footers."""
-        return sum(
-            int(pq.read_metadata(Path(self.location, f["name"])).num_rows) for f in self.files
-        )
+        return self.rows_of(file["name"] for file in self.files)
+
+    def rows_of(self, names: Iterable[str]) -> int | None:
+        """Rows in some files, from their footers."""
+        return sum(int(pq.read_metadata(Path(self.location, name)).num_rows) for name in names)
+
+
+def _parquet_names(root: Path) -> Iterator[str]:
+    """Relative names of the Parquet files below a folder; links are followed, and what is
+    passed over because it is hidden is said."""
+    seen: set[Path] = set()
+    for folder, inner, files in os.walk(root, followlinks=True):
+        here = Path(folder)
+        inner[:] = [] if here.resolve() in seen else sorted(inner)  # a link may lead in a circle
+        seen.add(here.resolve())
+        hidden = [name for name in [*inner, *files] if name.startswith(".")]
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        if hidden:
+            _LOG.warning("%s: hidden and not read: %s", here, ", ".join(sorted(hidden)[:5]))
+        for name in files:
+            if name.lower().endswith(".parquet") and not name.startswith("."):
+                yield (here / name).relative_to(root).as_posix()
 
 
 @dataclass
@@ -155,6 +176,10 @@ class HubSource:
             return None
         return sum(footers.remote_footer(self.listing, f["name"]).rows for f in self.files)
 
+    def rows_of(self, names: Iterable[str]) -> int | None:
+        """``None``: it would open remote files."""
+        return None
+
 
 def resolve_parquet_files(
     dataset: str, config: str | None = None, revision: str | None = None
@@ -165,6 +190,8 @@ def resolve_parquet_files(
     """
     folder = Path(dataset)
     if folder.is_dir():
+        if config is not None:
+            raise ValueError(f"config is {config!r}, but a folder has none; leave --config out")
         return _folder(folder, revision)
     if dataset.count("/") != 1 or dataset.startswith((".", "/", "~")):
         raise SourceError(
@@ -182,6 +209,11 @@ def resolve_parquet_files(
 
 def _folder(folder: Path, revision: str | None) -> FolderSource:
     source = FolderSource(str(folder.resolve()))
+    if revision is not None and not revision.startswith("sha256:"):
+        raise ValueError(
+            f"revision is {revision!r}, but a folder has no branches or commits; leave --revision "
+            "out"
+        )
     if revision not in (None, source.revision):
         raise SourceChanged(
             f"{folder} is {source.revision}, but {revision} was asked for: files were added, "

@@ -18,7 +18,7 @@ import numpy as np
 from pipeline_lib import digest, encoders
 from pipeline_lib.chat import CONTROL_TOKENS
 from pipeline_lib.encoders import Encoded, Encoder
-from pipeline_lib.errors import TokenizerError
+from pipeline_lib.errors import HubError, TokenizerError
 from pipeline_lib.recipe import LOCAL
 from pipeline_lib.remote import hub
 
@@ -101,7 +101,15 @@ def load_tokenizer(
     path = Path(where)
     if path.exists():
         return _load_local(path, revision, eos_token)
-    listing = hub.resolve_revision(str(where), revision, kind="model")
+    if str(where).count("/") > 1 or str(where).startswith((".", "/", "~")):
+        raise TokenizerError(
+            f"{where} is neither an existing folder or file nor a Hub repository (owner/name); "
+            "check the path"
+        )
+    try:
+        listing = hub.resolve_revision(str(where), revision, kind="model")
+    except HubError as error:
+        raise type(error)(f"{error} (and there is no local {path.absolute()})") from error
     names = {file.path for file in listing.files}
     if _FILE not in names:
         raise TokenizerError(
@@ -120,6 +128,11 @@ def _load_local(path: Path, revision: str | None, eos_token: str | None) -> Toke
             f"{path} has no {_FILE}, so it is no fast tokenizer; give a folder or file that is one"
         )
     tokenizer = _build(file.read_bytes(), file.with_name(_CONFIG), eos_token, LOCAL, "")
+    if revision is not None and not revision.startswith("sha256:"):
+        raise ValueError(
+            f"tokenizer_revision is {revision!r}, but a local tokenizer has no branches; "
+            "leave --tokenizer-revision out"
+        )
     if revision not in (None, tokenizer.revision):
         raise TokenizerError(
             f"{file} is {tokenizer.revision}, but {revision} was asked for; restore that file or "

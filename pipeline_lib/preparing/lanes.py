@@ -34,7 +34,8 @@ _DEPTH = 2
 
 
 class Progress(NamedTuple):
-    """How far a lane is. ``rate``: tokens written per second since this process began."""
+    """How far a lane is. ``rate``: tokens written per second since this process began;
+    ``rows_at_most``: the bound, or the rows of the source where those are known and fewer."""
 
     lane: int
     rows: int
@@ -43,6 +44,7 @@ class Progress(NamedTuple):
     val_tokens: int
     elapsed_seconds: float
     rate: float
+    rows_at_most: int | None = None
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class _Lane:
         self.files = self.reader["files"][lane :: self.recipe.lanes]
         self.max_rows = _part(self.recipe.max_documents, lane, self.recipe)
         self.train_tokens = _part(self.recipe.train_tokens, lane, self.recipe)
+        self.rows_at_most = least(self.max_rows, job.pinned.source.rows_of(self.files))
         self.writers = {split: self._writer(split) for split in SPLITS}
         self.encoding = EncodingStage(
             job.pinned.tokenizer, job.encoder, self.folder / "encoder_mismatch.txt"
@@ -195,9 +198,8 @@ class _Lane:
         rate = (train.tokens + val.tokens - self.tokens_before) / max(seconds, 1e-9)
         documents = train.documents + val.documents
         elapsed = self.elapsed_before + seconds
-        return Progress(
-            self.lane, self.seen.rows, documents, train.tokens, val.tokens, elapsed, rate
-        )
+        done = (self.seen.rows, documents, train.tokens, val.tokens)
+        return Progress(self.lane, *done, elapsed, rate, self.rows_at_most)
 
     def _stop_if_asked(self) -> None:
         signum = self.job.stop.signum
@@ -285,6 +287,11 @@ class _CommitClock:
             return False
         self._last = now
         return True
+
+
+def least(*bounds: int | None) -> int | None:
+    """The smallest bound that there is."""
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def restore_writers(

@@ -28,6 +28,8 @@ def build(pinned: Pinned, lanes: Sequence[dict[str, Any]], code_sha256: str) -> 
     ``SourceError`` if a split holds no document.
     """
     recipe = pinned.recipe
+    if not any(lane["source_rows_visited"] for lane in lanes):
+        raise SourceError(f"the source {pinned.locations['dataset']} has no rows; check the path")
     shards = {
         s: [shard for lane in lanes for shard in lane["writers"][s]["shards"]] for s in SPLITS
     }
@@ -122,9 +124,9 @@ def load(folder: Path) -> dict[str, Any]:
             f"{path} does not match its own content_sha256, so it was changed after it was "
             "written; restore it from a copy or prepare the folder again"
         )
-    if manifest["format_version"] != FORMAT_VERSION:
+    if manifest.get("format_version") != FORMAT_VERSION:
         raise DamagedFile(
-            f"{path} has format {manifest['format_version']}, this program reads "
+            f"{path} has format {manifest.get('format_version')}, this program reads "
             f"{FORMAT_VERSION}; use the version that wrote it"
         )
     return manifest

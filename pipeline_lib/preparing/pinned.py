@@ -42,6 +42,9 @@ def pin(recipe: Recipe, locations: Mapping[str, str] | None = None) -> Pinned:
     known = dict(locations or {})
     dataset = known.get("dataset", recipe.dataset) if recipe.dataset == FOLDER else recipe.dataset
     where = known.get("tokenizer", LOCAL) if recipe.tokenizer == LOCAL else recipe.tokenizer
+    for thing, place in known.items():
+        if (dataset if thing == "dataset" else where) == place and Path(place).is_absolute():
+            _require(thing, place)
     tokenizer = load_tokenizer(
         where, revision=recipe.tokenizer_revision, eos_token=recipe.eos_token
     )
@@ -63,6 +66,34 @@ def pin(recipe: Recipe, locations: Mapping[str, str] | None = None) -> Pinned:
     )
     here = str(Path(where).resolve()) if tokenizer.repository == LOCAL else where
     return Pinned(exact, source, tokenizer, {"dataset": source.location, "tokenizer": here})
+
+
+def _require(thing: str, place: str) -> None:
+    if not Path(place).exists():
+        raise SourceError(
+            f"the run read its {thing} from {place}, which is gone; bring it back, or give its "
+            f"new place with --{thing}"
+        )
+
+
+def pin_names(recipe: Recipe, recorded: Recipe) -> Recipe:
+    """Resolve only the names that are not already those of a recorded recipe."""
+    pins: dict[str, Any] = {}
+    if (recipe.dataset, recipe.revision or recorded.revision) == (
+        recorded.dataset,
+        recorded.revision,
+    ):
+        pins["revision"] = recorded.revision
+    else:
+        source = resolve_parquet_files(recipe.dataset, recipe.config, recipe.revision)
+        pins |= {"dataset": source.dataset, "revision": source.revision}
+    named = (recipe.tokenizer, recipe.tokenizer_revision or recorded.tokenizer_revision)
+    if named == (recorded.tokenizer, recorded.tokenizer_revision):
+        pins["tokenizer_revision"] = recorded.tokenizer_revision
+    else:
+        tokenizer = load_tokenizer(recipe.tokenizer, revision=recipe.tokenizer_revision)
+        pins |= {"tokenizer": tokenizer.repository, "tokenizer_revision": tokenizer.revision}
+    return dataclasses.replace(recipe, eos_token=recipe.eos_token or recorded.eos_token, **pins)
 
 
 _version = functools.cache(importlib.metadata.version)  # asked at every commit, slow to read

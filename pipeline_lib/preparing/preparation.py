@@ -21,7 +21,7 @@ from pipeline_lib.errors import DamagedFile, ResumeRefused, SourceError
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.preparing import manifest, staging
 from pipeline_lib.preparing.lanes import Job, Progress, run_lane
-from pipeline_lib.preparing.pinned import Pinned, pin
+from pipeline_lib.preparing.pinned import Pinned, pin, pin_names
 from pipeline_lib.preparing.sameness import check_same_run
 from pipeline_lib.recipe import FOLDER, Recipe
 from pipeline_lib.signals import StopRequest
@@ -49,7 +49,7 @@ class Settings:
     def __post_init__(self) -> None:
         if self.encoder not in KINDS:
             raise ValueError(f"encoder is {self.encoder!r}; choose one of {', '.join(KINDS)}")
-        if self.checkpoint_interval <= 0:
+        if not self.checkpoint_interval > 0:
             raise ValueError(
                 f"checkpoint_interval is {self.checkpoint_interval}; give seconds above 0"
             )
@@ -141,7 +141,7 @@ def _publish(
 def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) -> dict[str, Any]:
     recorded = Recipe.from_fields(metadata["recipe"])
     if recipe != recorded:  # it may name a branch or a path: compare what they stand for
-        recipe = pin(_with_recorded_pins(recipe, metadata["recipe"])).recipe
+        recipe = pin_names(recipe, recorded)
     if recipe != recorded:
         shown = "; ".join(
             f"{name}: was {old!r}, is {new!r}" for name, old, new in recorded.differences(recipe)

@@ -39,7 +39,7 @@ def report_progress(progress: Progress, recipe: Recipe) -> str:
 def _share(progress: Progress, recipe: Recipe) -> float:
     if recipe.train_tokens is not None:
         return progress.train_tokens / (recipe.train_tokens / recipe.lanes)
-    return progress.rows / max((recipe.max_documents or 1) / recipe.lanes, 1)
+    return progress.rows / max(progress.rows_at_most or 0, 1)
 
 
 def _duration(seconds: float) -> str:

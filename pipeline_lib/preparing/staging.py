@@ -44,18 +44,21 @@ def has_commit(staging: Path) -> bool:
         return False
     if any(checkpoint.exists(folder) for folder in [staging, *staging.glob("lane_*")]):
         return True
-    ours = {LOCK, "open", "payload", checkpoint.CURRENT + ".tmp"}
-    foreign = [
-        path.name
-        for path in staging.iterdir()
-        if path.name not in ours and not path.name.startswith(("lane_", "buffer_"))
-    ]
-    if foreign or any((staging / "payload").glob("*")):
-        raise OutputExists(
-            f"{staging} holds files but no checkpoint ({', '.join(sorted(foreign)[:3]) or 'shards'}"
-            "), so it is no run that can go on; move it away or choose another output folder"
-        )
+    _require_untouched(staging)
     return False
+
+
+def _require_untouched(staging: Path) -> None:
+    """Before the first commit a run leaves only its rooms, a lock and the first snapshot."""
+    rooms = {LOCK, "open", "payload", checkpoint.CURRENT + ".tmp", checkpoint.FIRST_BUFFER}
+    found = [path for path in staging.rglob("*") if path.name not in rooms]
+    more = sorted(path.name for path in found if not path.name.startswith("lane_"))
+    if more:
+        raise OutputExists(
+            f"{staging} holds {', '.join(more[:3])} but no checkpoint.json, so the checkpoint was "
+            "lost or the folder is none of ours; restore checkpoint.json from a copy, or move the "
+            "folder away and start again"
+        )
 
 
 def require_fresh(output_dir: Path) -> None:

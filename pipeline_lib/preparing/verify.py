@@ -27,7 +27,7 @@ def verify(folder: Path, on_shard: Callable[[str], None] = lambda name: None) ->
     """
     try:
         found = manifest.load(folder)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return [f"{folder} has no {MANIFEST}, so it is not a published folder"]
     except DamagedFile as error:
         return [str(error)]

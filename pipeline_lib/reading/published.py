@@ -23,7 +23,7 @@ def open_shards(
     """
     try:
         metadata = manifest.load(folder)
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise SourceError(
             f"{folder} has no {MANIFEST}, so it is no finished shard folder; prepare it "
             "with python -m pipeline_lib.prepare_data, or name another"

@@ -11,8 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Tokens = NDArray[np.int64]
-
 
 class MappedFile:
     """A raw file of one dtype and shape, mapped for reading on first use."""
@@ -63,9 +61,9 @@ class ShardWindows:
     def __len__(self) -> int:
         return self._count
 
-    def gather(self, windows: NDArray[np.int64]) -> Tokens:
-        """The tokens of some windows: int64 ``[windows, length + 1]``."""
-        out = np.empty((len(windows), self._length + 1), np.int64)
+    def gather(self, windows: NDArray[np.int64]) -> NDArray[Any]:
+        """The tokens of some windows, in the shards' dtype: ``[windows, length + 1]``."""
+        out = np.empty((len(windows), self._length + 1), self._shards[0].dtype)
         starts = windows * self._length
         shard_of = np.searchsorted(self._ends, starts, "right")
         whole = starts + self._length < self._ends[shard_of]
@@ -79,7 +77,7 @@ class ShardWindows:
             self._across(int(starts[row]), out[row])
         return out
 
-    def _across(self, start: int, out: Tokens) -> None:
+    def _across(self, start: int, out: NDArray[Any]) -> None:
         filled, number = 0, int(np.searchsorted(self._ends, start, "right"))
         while filled < len(out):
             tokens = self._shards[number].array
