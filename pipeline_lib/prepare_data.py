@@ -172,15 +172,16 @@ def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
 def _last_line(metadata: dict[str, Any], target: Path) -> str:
     counts, measured = metadata["counts"], metadata["measured"]
     bound = metadata["recipe"]["max_documents"]
-    ended = "the source ended" if counts["rows_visited"] != bound else f"--max-documents {bound:,}"
+    ended = "the source ended it"
     if metadata["train_token_target_reached"]:
-        ended = f"--train-tokens {metadata['recipe']['train_tokens']:,}"
+        ended = f"--train-tokens {metadata['recipe']['train_tokens']:,} ended it"
+    elif counts["rows_visited"] == bound:
+        ended = f"--max-documents {bound:,} ended it"
     return (
-        f"ended by: {ended}; "
         f"train {counts['train_documents']:,} documents, {counts['train_tokens']:,} tokens; "
         f"val {counts['val_documents']:,} documents, {counts['val_tokens']:,} tokens; "
         f"{measured['elapsed_seconds']:.1f} s, {measured['total_tokens_per_second']:,} tokens/s; "
-        f"content {metadata['content_sha256'][:12]}; {target}"
+        f"content {metadata['content_sha256'][:12]}; {ended}; {target}"
     )
 
 

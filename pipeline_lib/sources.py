@@ -131,7 +131,9 @@ def _parquet_names(root: Path) -> Iterator[str]:
     seen: set[Path] = set()
     for folder, inner, files in os.walk(root, followlinks=True):
         here = Path(folder)
-        inner[:] = [] if here.resolve() in seen else sorted(inner)  # a link may lead in a circle
+        if here.resolve() in seen:  # a link may lead in a circle
+            inner.clear()
+            continue
         seen.add(here.resolve())
         hidden = [name for name in [*inner, *files] if name.startswith(".")]
         inner[:] = [name for name in inner if not name.startswith(".")]

@@ -64,12 +64,21 @@ def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "data").read_bytes() == b"0123456789"
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EROFS, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path, code: int) -> None:
     failure = OSError(code, os.strerror(code))
     with (
         seam(1, error=failure),
-        pytest.raises(PipelineError, match=r"can not write .*data.* bytes free there\); make room"),
+        pytest.raises(PipelineError, match=r"can not write .*data.* bytes left there\); make room"),
+    ):
+        atomic.write_new(tmp_path / "data", [b"x"])
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])
+def test_a_folder_that_can_not_be_written_to_is_not_called_full(tmp_path: Path, code: int) -> None:
+    with (
+        seam(1, error=OSError(code, os.strerror(code))),
+        pytest.raises(PipelineError, match="choose a folder that can be written to"),
     ):
         atomic.write_new(tmp_path / "data", [b"x"])
 

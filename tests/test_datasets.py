@@ -168,7 +168,7 @@ def test_a_window_longer_than_the_stream_leaves_no_samples(
     mixture = mix(train, {}, seed=1)
     dataset = PretrainDataset(mixture, tokenizer(), CacheSite(tmp_path), max_len=10**6)
     assert len(dataset) == 0
-    with pytest.raises(ValueError, match="size 0"):
+    with pytest.raises(ValueError, match="no sample"):
         loader(dataset, 2)
 
 
@@ -221,3 +221,13 @@ def test_no_conversations_are_an_empty_dataset(tmp_path: Path) -> None:
     none = stored(tmp_path / "in", {"none": []}).train
     for made in (SFTDataset, DPODataset):
         assert len(made(none, tokenizer(), CacheSite(tmp_path), max_len=8)) == 0
+
+
+def test_inputs_and_targets_of_shards_share_no_bytes_and_can_be_viewed_flat(tmp_path: Path) -> None:
+    folder = publish(tmp_path / "out", [*range(50)])
+    dataset = ShardedTokenDataset(folder, "train", 4)
+    x, y = dataset.__getitems__([0, 1]).tensors
+    targets = y.clone()
+    x.fill_(0)
+    assert torch.equal(y, targets)
+    assert y.view(-1).shape == (8,)

@@ -46,6 +46,7 @@ from pipeline_lib.order import file_order, shuffled_texts
 from pipeline_lib.preparing.lanes import Progress
 from pipeline_lib.preparing.preparation import Settings, prepare
 from pipeline_lib.preparing.staging import MANIFEST
+from pipeline_lib.recipe import Recipe
 from pipeline_lib.selection import split_for
 from pipeline_lib.tokenizer import load_tokenizer
 
@@ -514,3 +515,33 @@ def test_the_seam_is_put_back_after_a_death(tmp_path: Path) -> None:
     with pytest.raises(Killed), seam(1):
         atomic.make_folder(tmp_path / "a")
     assert vars(atomic.system) == before
+
+
+@pytest.mark.parametrize("change", [{"seed": 5}, {"text_column": "other"}, {"train_tokens": 9}])
+def test_a_published_folder_of_local_things_is_compared_without_asking_the_hub(
+    tmp_path: Path, hub: Hub, change: dict[str, Any]
+) -> None:
+    recipe = small_recipe(tmp_path)
+    prepare(recipe, tmp_path / "out")
+    recorded = Recipe.from_fields(atomic.load_json(tmp_path / "out" / "metadata.json")["recipe"])
+    other = dataclasses.replace(recorded, **({"max_documents": None} | change))
+    with pytest.raises(ResumeRefused, match=f"{next(iter(change))}: was"):
+        prepare(other, tmp_path / "out", resume=True)
+    assert not len(hub.journal)
+
+
+def test_a_published_folder_is_recognised_from_a_moved_source(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    made = prepare(recipe, tmp_path / "out")
+    moved = shutil.move(recipe.dataset, tmp_path / "moved")
+    again = dataclasses.replace(recipe, dataset=str(moved))
+    assert prepare(again, tmp_path / "out", resume=True) == made
+
+
+def test_a_source_that_was_moved_names_the_way_out(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    leave_unfinished(recipe, tmp_path / "out", 5)
+    recorded = atomic.load_json(tmp_path / "out.incomplete" / "checkpoint.json")["recipe"]
+    shutil.move(recipe.dataset, tmp_path / "moved")
+    with pytest.raises(SourceError, match="give its new place with --dataset"):
+        prepare(Recipe.from_fields(recorded), tmp_path / "out", resume=True)

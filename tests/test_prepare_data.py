@@ -286,7 +286,7 @@ def test_verify_tells_sound_from_damaged(world: Path, capsys: pytest.CaptureFixt
     flip(world / "out" / "val_00000.npy", -1)
     assert main(["verify", str(world / "out")]) == 1
     shown = capsys.readouterr().out
-    assert "FAULT" in shown and "val_00000.npy" in shown and "damaged" in shown
+    assert "FAULT" in shown and "val_00000.npy" in shown and "not as it should be" in shown
 
 
 def test_verify_looks_into_the_source_when_asked(

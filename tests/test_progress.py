@@ -10,7 +10,7 @@ from pipeline_lib.recipe import Recipe
 
 HALF = Progress(
     lane=0, rows=5_000, documents=4_900, train_tokens=1_000_000, val_tokens=50_000,
-    elapsed_seconds=90.0, rate=20_000.0,
+    elapsed_seconds=90.0, rate=20_000.0, rows_at_most=10_000,
 )  # fmt: skip
 ROWS = Recipe(dataset="folder", max_documents=10_000)
 TOKENS = Recipe(dataset="folder", train_tokens=4_000_000)
@@ -21,6 +21,11 @@ def test_the_line_counts_and_gives_the_time_left_to_the_bound() -> None:
         "5,000 rows, 4,900 documents, 1,000,000 train + 50,000 val tokens, 20,000 tokens/s, "
         "1 min 30 s elapsed, 4 min 30 s left to the bound"
     )
+
+
+def test_a_source_smaller_than_the_bound_is_what_the_time_left_is_to() -> None:
+    line = report_progress(HALF._replace(rows_at_most=5_000), ROWS)
+    assert "0.0 s left" in line
 
 
 def test_without_a_token_bound_the_nominal_projection_is_shown_and_labelled() -> None:

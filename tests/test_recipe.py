@@ -38,7 +38,7 @@ COUNTS = [
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
 @pytest.mark.parametrize("name", COUNTS)
 def test_counts_are_whole_numbers_above_zero(name: str, value: Any) -> None:
-    with pytest.raises(ValueError, match=rf"{name} is {value!r}; give a whole number above 0"):
+    with pytest.raises(ValueError, match=rf"{name} is {value!r}; give a whole number from 1 to"):
         Recipe(**{name: value})
 
 

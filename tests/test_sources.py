@@ -222,3 +222,29 @@ def test_the_first_file_of_a_folder_needs_no_fetching(tmp_path: Path) -> None:
     source = FolderSource(str(folder_of(tmp_path / "corpus")))
     check_first_file(source, Recipe(dataset="folder"))
     assert source.seals == {}
+
+
+def test_files_with_a_capital_suffix_and_behind_links_are_read(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "corpus" / "a.PARQUET", ["one"])
+    write_parquet(tmp_path / "elsewhere" / "b.parquet", ["two"])
+    (tmp_path / "corpus" / "linked").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "circle").symlink_to(tmp_path / "corpus")
+    found = resolve_parquet_files(str(tmp_path / "corpus"))
+    assert [file["name"] for file in found.files] == ["a.PARQUET", "linked/b.parquet"]
+
+
+def test_what_is_hidden_is_passed_over_and_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    write_parquet(tmp_path / "a.parquet", ["one"])
+    write_parquet(tmp_path / ".b.parquet", ["two"])
+    assert len(resolve_parquet_files(str(tmp_path)).files) == 1
+    assert ".b.parquet" in caplog.text
+
+
+def test_a_folder_has_no_config_and_no_branches(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "a.parquet", ["one"])
+    with pytest.raises(ValueError, match="leave --config out"):
+        resolve_parquet_files(str(tmp_path), "default")
+    with pytest.raises(ValueError, match="leave --revision out"):
+        resolve_parquet_files(str(tmp_path), None, "main")

@@ -86,7 +86,7 @@ def test_a_folder_of_that_name_with_foreign_files_is_not_ours(output: Path, name
     staging.make(staging.staging_of(output), 1)
     (staging.staging_of(output) / name).write_text("mine")
     for check in (staging.require_fresh, staging.require_unfinished):
-        with pytest.raises(OutputExists, match="holds files but no checkpoint"):
+        with pytest.raises(OutputExists, match="but no checkpoint"):
             check(output)
     assert (staging.staging_of(output) / name).exists()
 
@@ -101,3 +101,17 @@ def test_sweeping_takes_only_unnamed_shards_of_one_lane(tmp_path: Path) -> None:
     for room in ("open", "payload"):
         left = sorted(path.name for path in (tmp_path / room).iterdir())
         assert left == sorted(set(names) - {"train_l00_00001.npy"})
+
+
+@pytest.mark.parametrize("name", ["open/train_00000.npy", "buffer_000007.bin"])
+def test_a_lost_checkpoint_is_not_taken_for_a_run_that_never_began(output: Path, name: str) -> None:
+    staging.make(staging.staging_of(output), 1)
+    (staging.staging_of(output) / name).write_bytes(b"tokens")
+    with pytest.raises(OutputExists, match=r"restore checkpoint\.json"):
+        staging.has_commit(staging.staging_of(output))
+
+
+def test_a_run_that_died_before_its_first_commit_may_begin_again(output: Path) -> None:
+    staging.make(staging.staging_of(output), 3)
+    (staging.staging_of(output) / "lane_00" / "buffer_000001.bin").write_bytes(b"")
+    assert not staging.has_commit(staging.staging_of(output))

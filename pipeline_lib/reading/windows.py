@@ -53,6 +53,7 @@ class ShardWindows:
 
     def __init__(self, shards: Sequence[MappedFile], length: int) -> None:
         self._shards, self._length = list(shards), length
+        self._dtype = shards[0].dtype if shards else "<u2"
         self._ends = np.cumsum([shard.shape[0] for shard in shards], dtype=np.int64)
         self.tokens = int(self._ends[-1]) if shards else 0
         self._count = max(self.tokens - 1, 0) // length
@@ -63,7 +64,7 @@ class ShardWindows:
 
     def gather(self, windows: NDArray[np.int64]) -> NDArray[Any]:
         """The tokens of some windows, in the shards' dtype: ``[windows, length + 1]``."""
-        out = np.empty((len(windows), self._length + 1), self._shards[0].dtype)
+        out = np.empty((len(windows), self._length + 1), self._dtype)
         starts = windows * self._length
         shard_of = np.searchsorted(self._ends, starts, "right")
         whole = starts + self._length < self._ends[shard_of]
