@@ -67,7 +67,8 @@ def test_tidy_gives_turns_that_pass_or_a_named_reason(given_turns: str) -> None:
         result = check(tidy(spelled(given_turns)))
     except Reject:
         return
-    assert isinstance(result, Turns) or result.reason == "a system turn is not first"
+    misplaced = ("a system turn is not first", "starts with an assistant turn")
+    assert isinstance(result, Turns) or result.reason in misplaced  # a system turn in the middle
 
 
 def test_every_repair_leaves_a_note() -> None:
