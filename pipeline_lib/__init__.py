@@ -9,7 +9,7 @@ there are no circles, and the rules of floor 1 touch neither files nor sockets n
         recipe order selection visits sampling windows
         chat trees turns utterances verdicts turnparts cards registry sourcecode sample_schemas
     floor 2  matter: one outside thing each
-        patience hub footers encoders tokenizer parquet sources shards checkpoint
+        patience hub footers encoders trainers tokenizer parquet sources shards checkpoint
         saved segmented cachekey cache turnstore
         rowstream prose sample_rows sample_trees sample_dialogues sample_reasoning sample plans
     floor 3  work: composition
