@@ -21,6 +21,9 @@ CONTROL_TOKENS = (ENDOFTEXT, PAD, IM_START, IM_SEP, IM_END)
 
 ROLES = ("system", "user", "assistant")
 MARKER_NOTE = "control marker kept as text"
+THOUGHT_NOTE = "has reasoning"
+THINK = "<think>\n"
+"""What opens an answer that has its reasoning in front."""
 _MARKER = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))
 
 
@@ -134,7 +137,7 @@ def _checked(result: Sequence[Mapping[str, Any]]) -> Turns:
     if roles[0] != "user" and len(roles) > 1:
         raise Reject("starts with an assistant turn")
     notes = getattr(result, "notes", ())
-    return Turns(turns, (*notes, *_marker_notes(turns)))
+    return Turns(turns, (*notes, *_content_notes(turns)))
 
 
 def _checked_pair(pair: Pair) -> Pair:
@@ -176,9 +179,11 @@ def unknown_role(role: object) -> str:
     return f"unknown role {str(role)[:20]!r}"
 
 
-def _marker_notes(turns: list[Turn]) -> list[str]:
-    found = any("<|" in turn["content"] and _MARKER.search(turn["content"]) for turn in turns)
-    return [MARKER_NOTE] if found else []
+def _content_notes(turns: list[Turn]) -> Iterator[str]:
+    if any("<|" in turn["content"] and _MARKER.search(turn["content"]) for turn in turns):
+        yield MARKER_NOTE
+    if any(turn["role"] == "assistant" and turn["content"].startswith(THINK) for turn in turns):
+        yield THOUGHT_NOTE
 
 
 def _stripped(turns: list[Turn]) -> list[tuple[str, str]]:

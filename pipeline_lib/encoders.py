@@ -1,4 +1,4 @@
-"""The one address of the tokenizer libraries: text to ids, and training.
+"""The one address of the tokenizer libraries, beside ``trainers``: text to ids.
 
 Two encoders stand behind one small interface. ``tokenizers`` is the reference. gigatoken is
 tens of times faster and does the work where a probe proves it equal to the reference; where
@@ -15,7 +15,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as ReferenceTokenizer
-from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 
@@ -30,7 +29,6 @@ __all__ = [
     "confirm",
     "open_reference",
     "prove_equal",
-    "train_bpe",
 ]
 
 KINDS = ("auto", "gigatoken", "tokenizers")
@@ -212,24 +210,6 @@ def compare(reference: Encoder, fast: Encoder, texts: Sequence[bytes]) -> None:
                 f"{fast.name} {fast.version} gives {wrong[:8].tolist()}... where tokenizers gives "
                 f"{right[:8].tolist()}... for the text {text[:60]!r}"
             )
-
-
-def train_bpe(texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str]) -> bytes:
-    """A byte-level BPE as ``tokenizer.json`` bytes; same texts, same bytes, any thread count.
-
-    ``special_tokens`` take the first ids, all 256 byte symbols are always included.
-    """
-    tokenizer = ReferenceTokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=vocab_size,
-        special_tokens=list(special_tokens),
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    tokenizer.train_from_iterator(texts, trainer)
-    return str(tokenizer.to_str()).encode("utf-8")
 
 
 def _nasty() -> list[bytes]:

@@ -15,14 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib import digest, encoders
+from pipeline_lib import digest, encoders, trainers
 from pipeline_lib.chat import CONTROL_TOKENS
 from pipeline_lib.encoders import Encoded, Encoder
 from pipeline_lib.errors import HubError, TokenizerError
 from pipeline_lib.recipe import LOCAL
 from pipeline_lib.remote import hub
+from pipeline_lib.trainers import Trained
 
-__all__ = ["Encoded", "Encoder", "Tokenizer", "load_tokenizer", "train_tokenizer"]
+__all__ = ["Encoded", "Encoder", "Tokenizer", "Trained", "load_tokenizer", "train_tokenizer"]
 
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 
@@ -227,14 +228,14 @@ def _check_numbers(fields: dict[str, Any], vocabulary: dict[str, int]) -> None:
             )
 
 
-def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> bytes:
+def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Trained:
     """Train a byte-level BPE whose first ids are the pipeline's control tokens.
 
-    ``texts`` must not contain rendered markers; returns ``tokenizer.json`` bytes, the same
-    for the same texts whatever the thread count. ``ValueError`` if ``vocab_size`` has no room
-    for the control tokens and the 256 byte symbols.
+    ``texts`` must not contain rendered markers; they are held in memory, so bound them. The
+    result's ``json`` is the same for the same texts whatever the thread count.
+    ``ValueError`` if ``vocab_size`` has no room for the control tokens and the 256 byte symbols.
     """
     smallest = len(CONTROL_TOKENS) + 256
     if vocab_size < smallest:
         raise ValueError(f"vocab_size is {vocab_size}; {smallest} is the smallest possible")
-    return encoders.train_bpe(texts, vocab_size, CONTROL_TOKENS)
+    return trainers.train_bpe(texts, vocab_size, CONTROL_TOKENS)

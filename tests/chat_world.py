@@ -74,7 +74,7 @@ def tokenizer(vocab_size: int = 300) -> Tokenizer:
     """A byte-level BPE with the control tokens."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
-        path.write_bytes(train_tokenizer(TEXTS * 20, vocab_size=vocab_size))
+        path.write_bytes(train_tokenizer(TEXTS * 20, vocab_size=vocab_size).json)
         return load_tokenizer(path)
 
 

@@ -18,8 +18,8 @@ FUNCTION_LINES, FILE_LINES = 45, 330
 
 ADDRESSES = {
     "torch": {"datasets"},
-    "tokenizers": {"encoders"},
-    "gigatoken": {"encoders"},
+    "tokenizers": {"encoders", "trainers"},
+    "gigatoken": {"encoders", "trainers"},
     "huggingface_hub": {"hub", "patience", "footers"},
     "pyarrow.parquet": {"parquet", "sources", "footers", "rowstream", "sample"},
     "datasets": {"saved", "fetch", "plans", "sample"},

@@ -150,3 +150,11 @@ def test_a_pair_with_two_different_answers_passes() -> None:
 )
 def test_other_pairs_are_rejected_by_name(wrong: Pair, expected: str) -> None:
     assert reason(wrong) == expected
+
+
+def test_kept_rows_say_whether_they_hold_reasoning() -> None:
+    asked = Turn(role="user", content="<think>\nq")
+    plain = check([asked, Turn(role="assistant", content="So.")])
+    reasoned = check([asked, Turn(role="assistant", content="<think>\nhm\n</think>\n\nSo.")])
+    assert isinstance(plain, Turns) and plain.notes == ()
+    assert isinstance(reasoned, Turns) and reasoned.notes == ("has reasoning",)

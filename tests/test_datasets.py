@@ -132,6 +132,21 @@ def test_shard_windows_give_each_token_and_the_one_behind_it(tmp_path: Path) -> 
     assert y.tolist() == [*range(49, 57)]
 
 
+def test_windows_tell_documents_and_places_in_them_when_asked(tmp_path: Path) -> None:
+    tokens = [5, 6, 0, 7, 0, 0, 8, 9, 9, 0, 4, 4, 4]
+    folder = publish(tmp_path / "out", tokens[:7], tokens[7:], tokenizer={"eos_id": 0})
+    dataset = ShardedTokenDataset(folder, "train", 6, documents=True, positions=True)
+    x, y, documents, positions = dataset[0]
+    assert (x.tolist(), y.tolist()) == (tokens[:6], tokens[1:7])
+    assert documents.tolist() == [0, 0, 0, 1, 1, 2]
+    assert positions.tolist() == [0, 1, 2, 0, 1, 0]
+    assert flat(dataset[1])[2:] == [[0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1]]
+    only = ShardedTokenDataset(folder, "train", 6, positions=True)
+    assert flat(only.__getitems__([0, 1])[1])[2:] == [[0, 1, 2, 3, 0, 1]]
+    assert len(ShardedTokenDataset(folder, "train", 6)[0]) == 2
+    assert next(iter(loader(dataset, 2, seed=0)))[3].shape == (2, 6)
+
+
 def test_a_split_shorter_than_a_window_is_empty(tmp_path: Path) -> None:
     dataset = ShardedTokenDataset(publish(tmp_path / "out", [1, 2, 3]), "train", 8)
     assert len(dataset) == 0

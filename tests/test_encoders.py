@@ -1,6 +1,5 @@
 """The fast encoder gives the ids of the reference, or is not used."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -29,7 +28,6 @@ from pipeline_lib.encoders import (
     compare,
     confirm,
     open_reference,
-    train_bpe,
 )
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 
@@ -244,14 +242,3 @@ def test_a_mismatch_shows_both_ids_and_the_text() -> None:
 def test_what_is_no_tokenizer_says_how_to_make_one() -> None:
     with pytest.raises(TokenizerError, match=r"can not be loaded: .*; export it again"):
         open_reference(b'{"model": {"type": "None of these"}}')
-
-
-@pytest.mark.parametrize("threads", ["1", "2"])
-def test_training_gives_the_same_file_for_any_number_of_threads(
-    threads: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RAYON_RS_NUM_THREADS", threads)
-    first = train_bpe(texts(200), 400, [EOS, "<|pad|>"])
-    assert first == train_bpe(iter(texts(200)), 400, [EOS, "<|pad|>"])
-    added = json.loads(first)["added_tokens"]
-    assert [(token["id"], token["content"]) for token in added] == [(0, EOS), (1, "<|pad|>")]

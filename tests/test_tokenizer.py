@@ -151,7 +151,7 @@ def test_an_ordinary_added_token_becomes_special_when_it_ends_documents(tmp_path
 
 def test_the_text_of_control_tokens_inside_documents_stays_text(tmp_path: Path) -> None:
     found = load_tokenizer(
-        tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=300))
+        tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=300).json)
     )
     numbers = {found.token_id(token) for token in CONTROL_TOKENS}
     for kind in ("tokenizers", "gigatoken"):
@@ -247,11 +247,13 @@ def test_training_refuses_a_vocabulary_without_room_for_every_byte() -> None:
     smallest = len(CONTROL_TOKENS) + 256
     with pytest.raises(ValueError, match=f"vocab_size is 260; {smallest} is the smallest"):
         train_tokenizer([], vocab_size=260)
-    assert len(json.loads(train_tokenizer([], vocab_size=smallest))["model"]["vocab"]) == smallest
+    assert (
+        len(json.loads(train_tokenizer([], vocab_size=smallest).json)["model"]["vocab"]) == smallest
+    )
 
 
 def test_a_trained_tokenizer_gives_every_text_back(tmp_path: Path) -> None:
-    path = tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=400))
+    path = tokenizer_file(tmp_path / "t", train_tokenizer(texts(30), vocab_size=400).json)
     found = load_tokenizer(path)
     for text in ("the river", "  leading", "日本語 👩‍👧\x00\ufeff", "\r\n\t"):
         assert found.decode(ids(found, text)) == text

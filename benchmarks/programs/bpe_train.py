@@ -39,7 +39,7 @@ def main() -> None:
     texts = list(corpus.some_texts(given.corpus, given.column, given.bytes))
     started = time.perf_counter()
     if given.kind == "ours":
-        data = train_tokenizer(iter(texts), vocab_size=given.vocabulary)
+        data = train_tokenizer(iter(texts), vocab_size=given.vocabulary).json
     else:
         data = reference(texts, given.vocabulary)
     seconds = time.perf_counter() - started

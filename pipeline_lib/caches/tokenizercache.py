@@ -21,7 +21,7 @@ from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
 
 FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BUDGET = 256 << 20
-TRAINING_VERSION = 1
+TRAINING_VERSION = 2
 """Raised when the same texts give another tokenizer."""
 SETTINGS = {
     "tokenizer_class": "PreTrainedTokenizerFast",
@@ -75,15 +75,17 @@ def trained_tokenizer(
 
 def _train(folder: Path, key: Key, mixture: Mixture) -> dict[str, Any]:
     texts = mixture.contents(int(key["max_bytes"]))
+    made = train_tokenizer(texts, vocab_size=int(key["vocab_size"]))
     contents = {
-        FILE: train_tokenizer(texts, vocab_size=int(key["vocab_size"])),
+        FILE: made.json,
         CONFIG: json.dumps(SETTINGS, indent=2).encode(),
     }
     files = {
         name: atomic.write_new(folder / name, [data])._asdict() for name, data in contents.items()
     }
     atomic.sync_folder(folder)
-    meta = {"key": key, "complete": True, "files": files}
+    trained = {name: value for name, value in made._asdict().items() if name != "json"}
+    meta = {"key": key, "complete": True, "files": files, "trained": trained}
     atomic.save_json(folder / META, meta)
     return meta
 

@@ -78,8 +78,8 @@ class Normalized:
 
     @property
     def reasons(self) -> Table:
-        """Every reason for a rejection and every change to a kept row, with their numbers."""
-        kinds = (("rejected", "rejects"), ("changed", "notes"), ("messages", "messages"))
+        """Every reason for a rejection and everything noted of a kept row, with their numbers."""
+        kinds = (("rejected", "rejects"), ("noted", "notes"), ("messages", "messages"))
         return Table(
             ("source", "what", "why", "rows"),
             tuple(

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import takewhile
 from typing import Any, Literal
 
-from pipeline_lib.chat import Pair, Reject, Turns, unknown_role
+from pipeline_lib.chat import THINK, Pair, Reject, Turns, unknown_role
 from pipeline_lib.records import Turn
 
 ALIASES = {
@@ -176,7 +176,7 @@ def thought(reasoning: str | None, answer: str) -> str:
     """
     if not reasoning or not reasoning.strip() or not answer.strip():
         return answer
-    return f"<think>\n{reasoning.strip()}\n</think>\n\n{answer.strip()}"
+    return f"{THINK}{reasoning.strip()}\n</think>\n\n{answer.strip()}"
 
 
 def canonical_thoughts(turns: Turns) -> Turns:
