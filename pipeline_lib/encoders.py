@@ -118,6 +118,7 @@ class FastEncoder:
     def _renew(self) -> None:
         from gigatoken.gigatoken_rs import load_hf_json
 
+        self._engine: Any = None  # the old cache goes before the new one comes
         self._engine = load_hf_json(self._json)
         self._seen = 0
 
