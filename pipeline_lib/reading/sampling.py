@@ -16,6 +16,8 @@ from numpy.typing import NDArray
 from pipeline_lib.errors import PipelineError
 
 ORDER_VERSION = 1
+_AHEAD = 256
+"""Batches whose indices are drawn in one go; the order is stateless, so only time depends on it."""
 _ROUNDS = 6
 _C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
@@ -94,13 +96,17 @@ class BatchOrder:
         return -(-left // self._world_size)
 
     def __iter__(self) -> Iterator[list[int]]:
-        steps = self._steps_left()
+        steps, next_one = self._steps_left(), -1
+        ahead = np.empty(0, np.int64)
         while steps:
             count = min(steps, self._batch_size)
-            mine = self.position + self._rank + self._world_size * np.arange(count)
-            self.position += count * self._world_size
+            if not len(ahead) or self.position != next_one:
+                taken = np.arange(min(steps, _AHEAD * self._batch_size))
+                ahead = self.indices(self.position + self._rank + self._world_size * taken)
+            batch, ahead = ahead[:count], ahead[count:]
+            next_one = self.position = self.position + count * self._world_size
             steps -= count
-            yield self.indices(mine).tolist()
+            yield batch.tolist()
 
     def indices(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
         """The samples at positions of the endless stream."""
