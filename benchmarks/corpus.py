@@ -23,8 +23,8 @@ ENOUGH = 277_000_000
 LEAST = 250_000_000
 FILES = 8
 PAGE = 3_000
-SDISTS = ("Django==5.2.8", "SQLAlchemy==2.0.44", "docutils==0.22.3", "celery==5.5.3")
-MORE = ("babel==2.17.0", "buildbot==4.3.0", "Twisted==25.5.0", "sympy==1.14.0")
+SDISTS = ("Django==5.2.8", "Sphinx==8.2.3", "docutils==0.22.3", "celery==5.5.3")
+MORE = ("SQLAlchemy==2.0.44", "Twisted==25.5.0", "sympy==1.14.0", "buildbot==4.3.0")
 PROSE = (".rst", ".txt", ".md", ".po", ".html")
 CODE = (".py", ".pyi")
 _LARGEST_FILE = 4 << 20
@@ -65,8 +65,11 @@ def _distributions(cache: Path, names: Iterable[str]) -> Iterator[tuple[str, byt
 
 
 def _download(name: str, cache: Path, archive: Path) -> None:
-    command = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--no-binary", ":all:"]
-    if subprocess.run([*command, "-d", cache, name]).returncode:
+    pip = cache / "pip"  # an environment may come without one
+    if not pip.exists():
+        subprocess.run([sys.executable, "-m", "venv", pip], check=True)
+    command = [pip / "bin" / "python", "-m", "pip", "download", "-q", "--no-deps"]
+    if subprocess.run([*command, "--no-binary", ":all:", "-d", cache, name]).returncode:
         print(f"pip could not fetch the source of {name}; going on without it", flush=True)
         return
     wanted = archive.name.lower()

@@ -10,10 +10,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pipeline_lib.chat import CONTROL_TOKENS
 from pipeline_lib.tokenizer import train_tokenizer
+from pipeline_lib.trainers import cut_runs
 
 
 def reference(texts: list[str], vocabulary: int) -> bytes:
-    """By ``tokenizers`` alone, as its documentation shows."""
+    """By ``tokenizers`` alone, as its documentation shows; long runs are already cut."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -37,11 +38,12 @@ def main() -> None:
     parser.add_argument("--vocabulary", type=int, required=True)
     given = parser.parse_args()
     texts = list(corpus.some_texts(given.corpus, given.column, given.bytes))
+    pieces = [piece for text in texts for piece in cut_runs(text)]
     started = time.perf_counter()
     if given.kind == "ours":
         data = train_tokenizer(iter(texts), vocab_size=given.vocabulary).json
     else:
-        data = reference(texts, given.vocabulary)
+        data = reference(pieces, given.vocabulary)
     seconds = time.perf_counter() - started
     given.output.mkdir(parents=True)
     (given.output / "tokenizer.json").write_bytes(data)
