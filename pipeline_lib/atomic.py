@@ -14,10 +14,12 @@ import ctypes
 import errno
 import hashlib
 import json
+import mmap
 import os
 import shutil
 import sys
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -26,6 +28,8 @@ from pipeline_lib.errors import DamagedFile, OutputExists, PipelineError
 
 Buffer = bytes | bytearray | memoryview
 
+_BLOCK = 1 << 20
+EARLY_SYNC = 64 << 20
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
@@ -165,6 +169,35 @@ def write_new(path: Path, chunks: Iterable[Buffer]) -> WrittenFile:
     return WrittenFile(size, digest.hexdigest())
 
 
+def write_copy(path: Path, head: bytes, source: Path, skip: int) -> WrittenFile:
+    """Write ``head`` and what ``source`` holds behind its first ``skip`` bytes as a new file,
+    fsynced; hashing runs beside the copying and takes longer than it."""
+    with _naming(path), source.open("rb") as file, ThreadPoolExecutor(1) as hasher:
+        hashed = hasher.submit(_sha256_behind, head, file.fileno(), skip)
+        fd = os.open(path, _NEW, 0o644)
+        try:
+            _write_all(fd, head)
+            size = skip
+            while block := os.pread(file.fileno(), _BLOCK, size):
+                _write_all(fd, block)
+                size += len(block)
+            system.fsync(fd)
+        finally:
+            os.close(fd)
+        return WrittenFile(len(head) + size - skip, hashed.result())
+
+
+def _sha256_behind(head: bytes, fd: int, skip: int) -> str:
+    digest = hashlib.sha256(head)
+    with (
+        mmap.mmap(fd, 0, access=mmap.ACCESS_READ) as mapped,
+        memoryview(mapped) as view,
+        view[skip:] as rest,
+    ):
+        digest.update(rest)
+    return digest.hexdigest()
+
+
 def replace_bytes(path: Path, data: Buffer) -> None:
     """Replace a file: temporary sibling, fsync, rename over, fsync of the folder."""
     temporary = path.with_name(path.name + ".tmp")
@@ -252,6 +285,9 @@ class Appender:
     ``committed`` bytes of an existing file are kept (and hashed), the rest is cut off:
     what no commit named does not exist. ``DamagedFile`` if the file is shorter. With
     ``cut=False`` nothing is changed until ``cut`` is called, which must come before ``append``.
+
+    After every ``EARLY_SYNC`` bytes an fsync begins in a thread, so that ``sync`` waits for
+    little: gigabytes may come between two commits.
     """
 
     def __init__(
@@ -260,6 +296,9 @@ class Appender:
         self.path = path
         self.size = committed
         self._digest = hashlib.sha256() if hashed else None
+        self._syncer = ThreadPoolExecutor(1)  # begins a thread only when it is first used
+        self._early: Future[None] | None = None
+        self._unsynced = 0
         with _naming(path):
             flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
             self._fd = os.open(path, flags, 0o644)
@@ -290,7 +329,7 @@ class Appender:
     def _hash_prefix(self, size: int) -> None:
         position = 0
         while position < size:
-            block = os.pread(self._fd, min(1 << 20, size - position), position)
+            block = os.pread(self._fd, min(_BLOCK, size - position), position)
             self._digest.update(block)  # type: ignore[union-attr]
             position += len(block)
 
@@ -302,6 +341,20 @@ class Appender:
         if self._digest is not None:
             self._digest.update(view)
         self.size += len(view)
+        self._unsynced += len(view)
+        if self._unsynced >= EARLY_SYNC:
+            self._sync_early()
+
+    def _sync_early(self) -> None:
+        if self._early is None or self._early.done():
+            self._await_early()
+            self._early, self._unsynced = self._syncer.submit(system.fsync, self._fd), 0
+
+    def _await_early(self) -> None:
+        early, self._early = self._early, None
+        if early is not None:
+            with _naming(self.path):
+                early.result()  # an error of fsync is told once, so it must not be lost here
 
     @property
     def sha256(self) -> str:
@@ -312,11 +365,14 @@ class Appender:
 
     def sync(self) -> None:
         """Make everything appended so far durable."""
+        self._await_early()
         with _naming(self.path):
             system.fsync(self._fd)
+        self._unsynced = 0
 
     def close(self) -> None:
         """Close the file; closing twice is fine."""
+        self._syncer.shutdown()  # the file must stay open until an early fsync is done
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

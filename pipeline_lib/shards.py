@@ -6,7 +6,7 @@ memory does not depend on the shard size, a commit costs what was appended, and
 ``payload/`` never holds a file that is not complete.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -187,7 +187,7 @@ class ShardWriter:
         current, file = self._current()
         header = npy_header(current["tokens"], self._dtype)
         target = self._payload / current["file"]
-        written = atomic.write_new(target, _with_header(header, file.path, len(self._header)))
+        written = atomic.write_copy(target, header, file.path, len(self._header))
         atomic.sync_folder(self._payload)
         self._shards.append(ShardRecord(**{**current, "sha256": written.sha256}))
         file.close()
@@ -200,14 +200,6 @@ class ShardWriter:
 
 
 _WAY_OUT = "if a copy exists restore it, else remove the staging folder and start a fresh run"
-
-
-def _with_header(header: bytes, path: Path, skip: int) -> Iterator[bytes]:
-    yield header
-    with path.open("rb") as file:
-        file.seek(skip)
-        while block := file.read(1 << 20):
-            yield block
 
 
 PUBLISHED_WAY_OUT = "restore it from a copy, or prepare the folder again"

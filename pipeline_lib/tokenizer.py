@@ -64,10 +64,9 @@ class Tokenizer:
             )
         return int(found)
 
-    def encoder(self, kind: str = "auto", samples: Iterable[bytes] = ()) -> Encoder:
+    def encoder(self, kind: str = "auto") -> Encoder:
         """An encoder: "auto", "gigatoken" or "tokenizers" (see ``choose_encoder``)."""
-        chosen = encoders.choose_encoder(self.reference, kind)
-        return encoders.confirm(self.reference, chosen, kind, samples)
+        return encoders.choose_encoder(self.reference, kind)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, control tokens included."""
@@ -160,18 +159,18 @@ def _build(
     eos_token = _eos_token(fields, settings, eos_token)
     text = _normalised(fields, eos_token)
     reference = encoders.ReferenceEncoder(text)
-    vocabulary = reference.tokenizer.get_vocab(with_added_tokens=True)
-    _check_numbers(fields, vocabulary)
-    if eos_token not in vocabulary:
+    _check_numbers(fields, reference)
+    eos_id = reference.tokenizer.token_to_id(eos_token)
+    if eos_id is None:
         raise TokenizerError(
             f"the end token {eos_token!r} is not in the vocabulary; {_choices(fields)}"
         )
-    bound = max(vocabulary.values()) + 1
+    bound = _largest_id(fields, reference) + 1
     if bound > 1 << 32:
         raise TokenizerError(f"the largest id is {bound - 1}; ids must fit 32 bits")
     sha256 = digest.sha256_bytes(text)
     revision = revision or f"sha256:{sha256}"
-    found = Tokenizer(text, sha256, eos_token, vocabulary[eos_token], bound, repository, revision)
+    found = Tokenizer(text, sha256, eos_token, eos_id, bound, repository, revision)
     found.__dict__["reference"] = reference  # loaded a moment ago; the property would load it again
     return found
 
@@ -218,9 +217,17 @@ def _normalised(fields: dict[str, Any], eos_token: str) -> bytes:
     return json.dumps({**fields, **off, "added_tokens": added}, ensure_ascii=False).encode()
 
 
-def _check_numbers(fields: dict[str, Any], vocabulary: dict[str, int]) -> None:
+def _largest_id(fields: dict[str, Any], reference: encoders.ReferenceEncoder) -> int:
+    added = [int(token["id"]) for token in fields.get("added_tokens") or []]
+    vocabulary = fields["model"].get("vocab")
+    if isinstance(vocabulary, dict):
+        return int(max([*vocabulary.values(), *added]))
+    return max(reference.tokenizer.get_vocab(with_added_tokens=True).values())
+
+
+def _check_numbers(fields: dict[str, Any], reference: encoders.ReferenceEncoder) -> None:
     for token in fields.get("added_tokens") or []:
-        found = vocabulary.get(token["content"])
+        found = reference.tokenizer.token_to_id(token["content"])
         if found != token["id"]:
             raise TokenizerError(
                 f"added token {token['content']!r} has id {token['id']} in the file but the "

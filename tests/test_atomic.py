@@ -202,3 +202,43 @@ def test_an_appender_without_a_hash_says_that_it_has_none(tmp_path: Path) -> Non
     with pytest.raises(ValueError, match="no digest"):
         _ = file.sha256
     file.close()
+
+
+def test_a_copy_has_a_new_head_and_reports_its_own_hash(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"head" + b"x" * 3_000_000)
+    written = atomic.write_copy(tmp_path / "copy", b"other ", tmp_path / "source", 4)
+    content = b"other " + b"x" * 3_000_000
+    assert (tmp_path / "copy").read_bytes() == content
+    assert written == (len(content), sha256_bytes(content))
+
+
+def test_a_copy_of_nothing_but_a_head_is_the_new_head(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"head")
+    assert atomic.write_copy(tmp_path / "copy", b"new", tmp_path / "source", 4).size == 3
+    assert (tmp_path / "copy").read_bytes() == b"new"
+
+
+def test_much_appended_data_begins_to_be_synced_before_a_commit_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "EARLY_SYNC", 10)
+    with seam() as watched:
+        file = Appender(tmp_path / "data")
+        file.append(b"123456789")
+        assert "fsync" not in watched.names
+        file.append(b"0")
+        file.sync()
+        file.close()
+    assert watched.names == ["write", "write", "fsync", "fsync"]
+
+
+def test_an_error_of_an_early_fsync_is_told_at_the_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atomic, "EARLY_SYNC", 1)
+    file = Appender(tmp_path / "data")
+    with seam(1, only="fsync", error=OSError(errno.EIO, "gone")):
+        file.append(b"1")
+        with pytest.raises(OSError, match="gone"):
+            file.sync()
+    file.close()

@@ -1,5 +1,6 @@
 """The fast encoder gives the ids of the reference, or is not used."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -170,7 +171,9 @@ def test_a_tokenizer_of_another_family_falls_back_or_agrees(
     make: Callable[[], Tokenizer], caplog: pytest.LogCaptureFixture
 ) -> None:
     reference = ReferenceEncoder(json_of(make))
-    chosen = confirm(reference, choose_encoder(reference), "auto", [t.encode() for t in texts(20)])
+    documents = [text.encode() for text in texts(20)]
+    chosen = choose_encoder(reference)
+    chosen = confirm(reference, chosen, "auto", documents, chosen.encode(documents))
     if chosen is reference:
         assert "using the reference encoder, which is much slower" in caplog.text
     compare(reference, chosen, [text.encode() for text in texts(400, 1_000)])
@@ -242,3 +245,31 @@ def test_a_mismatch_shows_both_ids_and_the_text() -> None:
 def test_what_is_no_tokenizer_says_how_to_make_one() -> None:
     with pytest.raises(TokenizerError, match=r"can not be loaded: .*; export it again"):
         open_reference(b'{"model": {"type": "None of these"}}')
+
+
+def test_a_normalised_file_loses_its_special_tokens_without_a_second_parse() -> None:
+    for data in (json_of(specials_before_ordinary), json_of(with_runs_of_spaces)):
+        fields = {**json.loads(data), "post_processor": None}
+        for text in (json.dumps(fields), json.dumps(fields, separators=(",", ":"))):
+            found = json.loads(encoders._without_special_tokens(text))
+            kept = [token for token in fields["added_tokens"] if not token["special"]]
+            assert found == {**fields, "added_tokens": kept} and kept
+
+
+def test_where_all_documents_are_long_their_beginnings_are_compared() -> None:
+    long = [b"the river " * 10_000]
+    reference, fast = ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())
+    assert confirm(reference, fast, "auto", long, fast.encode(long)) is fast
+    other = FastEncoder(json_of(gpt4))
+    assert confirm(reference, other, "auto", long, other.encode(long)) is reference
+
+
+def test_ids_of_the_first_documents_that_differ_mean_the_reference(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    documents = [b"the river", b"stone"]
+    reference, fast = ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())
+    ids, offsets = fast.encode(documents)
+    wrong = encoders.Encoded(np.append(ids[:-1], ids[-1] + 1), offsets)
+    assert confirm(reference, fast, "auto", documents, wrong) is reference
+    assert "b'stone'" in caplog.text

@@ -188,3 +188,16 @@ def test_the_stage_gives_batches_with_the_ids_of_the_reference(tmp_path: Path) -
     assert found[0][1].ids.tolist() == right.ids.tolist()
     assert found[0][1].offsets.tolist() == right.offsets.tolist()
     assert len(found[1][1].ids) == 0 and not (tmp_path / "evidence.txt").exists()
+
+
+def test_no_batch_is_handed_on_before_the_first_is_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_gigatoken(monkeypatch, b"good")
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    right = ReferenceEncoder(chosen.json)
+    many = (batch([b"good", b"%d" % number]) for number in range(30))
+    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(many))
+    assert len(found) == 30
+    for made, ids in found:
+        assert ids.ids.tolist() == right.encode(made.texts).ids.tolist()

@@ -141,11 +141,12 @@ class _Lane:
             start, dice, recipe.shuffle_buffer, recipe.shuffle_buffer_bytes
         )
         source = blocks(self.job.pinned.source, self.files, recipe.text_column, start.cursor)
-        rows: Iterator[Row] = shuffle.run(source)
-        if self.max_rows is not None:
-            rows = islice(rows, self.max_rows - seen.rows)
-        due = _CommitClock(self.job)
-        return Visitor(recipe, seen).batches(shuffle, rows, due)
+        with closing(prefetch(source, _DEPTH)) as ahead:
+            rows: Iterator[Row] = shuffle.run(ahead)
+            if self.max_rows is not None:
+                rows = islice(rows, self.max_rows - seen.rows)
+            due = _CommitClock(self.job)
+            yield from Visitor(recipe, seen).batches(shuffle, rows, due)
 
     def _replayed(self) -> Generator[Batch, None, None]:
         """The batches behind the committed ones, after reading those again from the start."""

@@ -5,11 +5,13 @@ import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
-
-from tqdm.auto import tqdm
+from typing import TYPE_CHECKING
 
 from pipeline_lib.preparing.lanes import Progress
 from pipeline_lib.recipe import Recipe
+
+if TYPE_CHECKING:
+    from tqdm.auto import tqdm
 
 NOMINAL_TOKENS = 6_000_000_000
 _LOG = logging.getLogger(__name__)
@@ -50,6 +52,12 @@ def _duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
+def _bar(*, total: int | None = None, desc: str | None = None, unit: str = "it") -> "tqdm[None]":
+    from tqdm.auto import tqdm  # slow to import, and a log file needs none
+
+    return tqdm(total=total, desc=desc, unit=unit, unit_scale=True)
+
+
 class Reporter:
     """Context manager and ``on_progress`` callable; reports at most every ``interval`` seconds."""
 
@@ -64,7 +72,7 @@ class Reporter:
         if sys.stderr.isatty():
             total = self._recipe.train_tokens or self._recipe.max_documents
             unit = "token" if self._recipe.train_tokens else "row"
-            self._bar = tqdm(total=total, unit=unit, unit_scale=True)
+            self._bar = _bar(total=total, unit=unit)
         return self
 
     def __call__(self, progress: Progress) -> None:
@@ -99,7 +107,7 @@ class Bars:
         """Show that ``done`` of ``total`` are done; the bar closes when all are."""
         bar = self._bars.get(name)
         if bar is None:
-            bar = self._bars[name] = tqdm(total=total, desc=name, unit_scale=True)
+            bar = self._bars[name] = _bar(total=total, desc=name)
         bar.n = done
         bar.refresh()
         if done >= total:
@@ -110,7 +118,7 @@ class Bars:
         name = f"shards, lane {progress.lane}"
         bar = self._bars.get(name)
         if bar is None:
-            bar = self._bars[name] = tqdm(desc=name, unit="row", unit_scale=True)
+            bar = self._bars[name] = _bar(desc=name, unit="row")
         bar.n = progress.rows
         bar.set_postfix_str(f"{progress.rate:,.0f} tokens/s")
 

@@ -12,8 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from fsspec.utils import glob_translate  # type: ignore[import-untyped]
-
 from pipeline_lib.errors import HubError
 
 _SHOWN = 12
@@ -130,6 +128,8 @@ def _matches_any(name: str, patterns: Iterable[str]) -> bool:
 
 
 def _matches(name: str, pattern: str) -> bool:
+    from fsspec.utils import glob_translate  # type: ignore[import-untyped]  # slow to import
+
     if pattern.startswith("hf://"):  # a full address: only the part behind the revision counts
         pattern = re.sub(r"^hf://datasets/[^/]+/[^/]+?(@[^/]+)?/", "", pattern)
     if "**" in pattern and any("**" in part and part != "**" for part in pattern.split("/")):

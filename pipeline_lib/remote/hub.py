@@ -13,8 +13,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipeline_lib import digest
 from pipeline_lib.errors import HubError
 from pipeline_lib.remote import cards
@@ -209,6 +207,8 @@ def _read_card(
     listing: RepoListing, info: Any, on_wait: OnWait | None, patience: Patience
 ) -> Mapping[str, Any]:
     """The YAML header of README.md at the commit; of a gated one, what the Hub's API shows."""
+    import yaml  # slow to import, and folders need none
+
     if not any(entry.path == "README.md" for entry in listing.files):
         return {}
     try:
