@@ -6,7 +6,8 @@ What both paths share lies flat in this folder; a name with a slash is the folde
 the modules behind it.
 
     floor 0  ground
-        errors records digest atomic lock engines signals machine table
+        errors records digest lock engines signals machine table
+        durable/ syscalls folders atomic appender
         caches/ cachesite
     floor 1  rules (pure)
         recipe order selection chat

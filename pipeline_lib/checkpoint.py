@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.order import Row, ShuffleState
 from pipeline_lib.records import Cursor
@@ -38,7 +39,7 @@ def save_checkpoint(folder: Path, fields: dict[str, Any], shuffle: ShuffleState)
     """Commit. Shard data that ``fields`` counts must be fsynced before."""
     name = f"buffer_{fields['generation']:06d}.bin"
     written = atomic.write_new(folder / name, _pack(shuffle.buffer))
-    atomic.sync_folder(folder)
+    folders.sync_folder(folder)
     fields = {
         "checkpoint_version": CHECKPOINT_VERSION,
         **fields,
@@ -94,7 +95,7 @@ def fall_back(folder: Path) -> None:
     """
     atomic.set_aside(folder / CURRENT, folder / "checkpoint.damaged.json")
     atomic.keep_previous(folder / PREVIOUS, folder / CURRENT)
-    atomic.sync_folder(folder)
+    folders.sync_folder(folder)
 
 
 def read_fields(path: Path) -> dict[str, Any]:

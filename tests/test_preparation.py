@@ -31,7 +31,7 @@ from crashes import Killed, committing, leave_unfinished, seam, survives
 from hub import Hub
 from hub.publish import byte_level_tokenizer, parquet_bytes, publish_dataset, publish_tokenizer
 
-from pipeline_lib import atomic
+from pipeline_lib.durable import atomic, folders, syscalls
 from pipeline_lib.errors import (
     HubError,
     Locked,
@@ -511,10 +511,10 @@ def test_two_processes_on_one_output_publish_one_result(tmp_path: Path) -> None:
 
 
 def test_the_seam_is_put_back_after_a_death(tmp_path: Path) -> None:
-    before = dict(vars(atomic.system))
+    before = dict(vars(syscalls.system))
     with pytest.raises(Killed), seam(1):
-        atomic.make_folder(tmp_path / "a")
-    assert vars(atomic.system) == before
+        folders.make_folder(tmp_path / "a")
+    assert vars(syscalls.system) == before
 
 
 @pytest.mark.parametrize("change", [{"seed": 5}, {"text_column": "other"}, {"train_tokens": 9}])

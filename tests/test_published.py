@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.preparing import manifest
 from pipeline_lib.reading.published import open_shards

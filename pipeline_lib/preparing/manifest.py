@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.preparing.pinned import Pinned
 from pipeline_lib.preparing.staging import MANIFEST

@@ -14,7 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline_lib import atomic, checkpoint
+from pipeline_lib import checkpoint
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.encoders import KINDS
 from pipeline_lib.engines import Engine, in_order
 from pipeline_lib.errors import DamagedFile, ResumeRefused, SourceError
@@ -123,7 +124,7 @@ def _publish(
     try:
         metadata = manifest.build(pinned, lanes, manifest.code_digest())
     except SourceError:
-        atomic.remove_tree(work)  # the same recipe can only end here again
+        folders.remove_tree(work)  # the same recipe can only end here again
         raise
     if metadata["train_token_target_reached"] is False:
         _LOG.warning(
@@ -133,8 +134,8 @@ def _publish(
         )
     payload = work / "payload"
     atomic.save_json(payload / staging.MANIFEST, metadata)
-    atomic.publish_folder(payload, target)
-    atomic.remove_tree(work)
+    folders.publish_folder(payload, target)
+    folders.remove_tree(work)
     return metadata
 
 
@@ -153,7 +154,7 @@ def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) ->
     _LOG.info("%s is already complete", target)
     work = staging.staging_of(target)
     if work.exists() and not (work / "payload").exists():  # the crash came after the rename
-        atomic.remove_tree(work)
+        folders.remove_tree(work)
     return metadata
 
 

@@ -9,7 +9,8 @@
 
 from pathlib import Path
 
-from pipeline_lib import atomic, checkpoint
+from pipeline_lib import checkpoint
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import NothingToResume, OutputExists
 
 MANIFEST = "metadata.json"
@@ -87,9 +88,9 @@ def require_unfinished(output_dir: Path) -> None:
 def make(staging: Path, lanes: int) -> None:
     """Create the working folder with its rooms, durably."""
     for folder in (staging, staging / "open", staging / "payload"):
-        atomic.make_folder(folder)
+        folders.make_folder(folder)
     for lane in range(lanes):
-        atomic.make_folder(lane_folder(staging, lane, lanes))
+        folders.make_folder(lane_folder(staging, lane, lanes))
 
 
 def sweep(staging: Path, lane_files: str, named: set[str]) -> None:

@@ -1,0 +1,49 @@
+"""A growing file keeps what was committed and nothing else."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipeline_lib.digest import sha256_bytes
+from pipeline_lib.durable.appender import Appender
+from pipeline_lib.errors import DamagedFile
+
+
+def test_an_appender_keeps_what_was_committed_and_cuts_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"committed, and more")
+    file = Appender(path, 9)
+    file.append(b"!")
+    file.sync()
+    assert (file.size, file.sha256) == (10, sha256_bytes(b"committed!"))
+    file.close()
+    file.close()
+    assert path.read_bytes() == b"committed!"
+
+
+def test_an_appender_can_look_before_it_cuts(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"committed, and more")
+    file = Appender(path, 9, cut=False)
+    assert file.sha256 == sha256_bytes(b"committed")
+    assert path.read_bytes() == b"committed, and more"
+    file.cut()
+    file.close()
+    assert path.read_bytes() == b"committed"
+
+
+def test_an_appender_refuses_a_file_that_lost_committed_bytes(tmp_path: Path) -> None:
+    path = tmp_path / "data"
+    path.write_bytes(b"short")
+    with pytest.raises(DamagedFile, match="holds 5 bytes but 9 were committed"):
+        Appender(path, 9)
+    assert path.read_bytes() == b"short"
+
+
+def test_an_appender_without_a_hash_says_that_it_has_none(tmp_path: Path) -> None:
+    file = Appender(tmp_path / "data", hashed=False)
+    file.append(json.dumps([1]).encode())
+    with pytest.raises(ValueError, match="no digest"):
+        _ = file.sha256
+    file.close()
