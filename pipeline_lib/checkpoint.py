@@ -11,7 +11,7 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,13 +26,6 @@ FIRST_BUFFER = "buffer_000001.bin"
 CURRENT, PREVIOUS = "checkpoint.json", "checkpoint.prev.json"
 _NULL = 2**64 - 1
 _LOG = logging.getLogger(__name__)
-
-
-class Checkpoint(NamedTuple):
-    """One lane's committed state as read back: the JSON and the buffer it names."""
-
-    fields: dict[str, Any]
-    shuffle: ShuffleState
 
 
 def save_checkpoint(folder: Path, fields: dict[str, Any], shuffle: ShuffleState) -> None:
