@@ -30,7 +30,7 @@ the modules behind it.
     floor 3  work: composition
         preparing/ pinned sameness staging stages lanes manifest
         reading/ published
-        preparing/ verify preparation progress
+        preparing/ tokencheck verify origin preparation progress
         ./ prepare_data
         downloads/ fetch acquire sizes
         ./ preflight

@@ -36,7 +36,9 @@ def test_the_name_is_synced_after_the_data_and_before_it_counts(tmp_path: Path) 
     assert watched.names == ["write", "fsync", "replace", "fsync"]
 
 
-@pytest.mark.parametrize("data", [b"", b'{"a": 1', b"[" * 100_000, b"\xff\xfe", b"a"])
+@pytest.mark.parametrize(
+    "data", [b"", b'{"a": 1', b"[" * 100_000, b"\xff\xfe", b"a", b"[NaN]", b"[-1e999]"]
+)
 def test_what_is_not_json_is_damage_that_names_the_file(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "state.json"
     path.write_bytes(data)

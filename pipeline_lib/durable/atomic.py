@@ -8,6 +8,7 @@ not name do not exist.
 import contextlib
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -52,21 +53,35 @@ def replace_bytes(path: Path, data: Buffer) -> None:
         sync_folder(path.parent)
 
 
+def json_bytes(value: Any) -> bytes:
+    """The one spelling in which ``save_json`` writes a value; keys keep their order."""
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode("utf-8")
+
+
 def save_json(path: Path, value: Any) -> None:
     """Replace a JSON file atomically and durably."""
-    text = json.dumps(value, indent=1, allow_nan=False) + "\n"
-    replace_bytes(path, text.encode("utf-8"))
+    replace_bytes(path, json_bytes(value))
 
 
 def load_json(path: Path) -> Any:
-    """Read a JSON file; ``DamagedFile`` if it is not one, ``FileNotFoundError`` if absent."""
+    """Read a JSON file; ``DamagedFile`` if it is not one, ``FileNotFoundError`` if absent.
+
+    NaN and numbers beyond a float, which Python's reader would take, are no JSON.
+    """
     try:
-        return json.loads(path.read_bytes())
+        return json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(
             f"{path} is not valid JSON ({error}); it was damaged after it was written. "
             "Restore it from a copy, or remove it if what it describes may be made again"
         ) from error
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"{text} is no finite number")
+    return value
 
 
 def keep_previous(path: Path, previous: Path) -> None:

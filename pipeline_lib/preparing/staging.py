@@ -7,6 +7,7 @@
 <name>/                   appears once, by one rename of payload/
 """
 
+import re
 from pathlib import Path
 
 from pipeline_lib import checkpoint
@@ -15,6 +16,11 @@ from pipeline_lib.errors import NothingToResume, OutputExists
 
 MANIFEST = "metadata.json"
 LOCK = "lock"
+_DROPPING = re.compile(
+    r"\.DS_Store|\._.*|\.localized|\.Spotlight-V100|\.Trashes|\.fseventsd|Thumbs\.db|ehthumbs\.db"
+    r"|desktop\.ini|\.directory|\.nfs[0-9a-f]+|\.fuse_hidden[0-9a-f]+|\.ipynb_checkpoints",
+    re.IGNORECASE,
+)
 
 
 def staging_of(output_dir: Path) -> Path:
@@ -25,6 +31,11 @@ def staging_of(output_dir: Path) -> Path:
 def lane_folder(staging: Path, lane: int, lanes: int) -> Path:
     """Where a lane keeps its checkpoint: the staging folder itself when it is the only one."""
     return staging / f"lane_{lane:02d}" if lanes > 1 else staging
+
+
+def is_dropping(name: str) -> bool:
+    """Whether a file of that name is what a desktop or file system leaves in any folder."""
+    return _DROPPING.fullmatch(name) is not None
 
 
 def is_published(output_dir: Path) -> bool:
