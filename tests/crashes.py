@@ -95,6 +95,38 @@ def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
     return True
 
 
+@contextlib.contextmanager
+def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
+    """Another process's work is done just before durable call ``at`` of the block's own.
+
+    Yields the names of the calls so far; the other's calls are not among them.
+    """
+    real, names = dict(vars(syscalls.system)), list[str]()
+    within = False
+
+    def wrapped(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal within
+            if not within:
+                names.append(name)
+                if len(names) == at:
+                    within = True
+                    try:
+                        other()
+                    finally:
+                        within = False
+            return None if name == "fsync" else real[name](*arguments)
+
+        return call
+
+    for name in CALLS:
+        setattr(syscalls.system, name, wrapped(name))
+    try:
+        yield names
+    finally:
+        vars(syscalls.system).update(real)
+
+
 def ticking() -> Callable[[], float]:
     """A clock that moves one second on whenever it is asked."""
     return map(float, itertools.count()).__next__

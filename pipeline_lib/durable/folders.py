@@ -45,6 +45,8 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     with contextlib.suppress(FileExistsError), naming(folder):
         system.mkdir(folder)
+    if not folder.is_dir():
+        raise OutputExists(f"{folder} exists and is no folder; move it away")
     sync_folder(folder.parent)
 
 
@@ -78,7 +80,12 @@ def publish_folder(staging: Path, target: Path) -> None:
     rename_new(staging, target)
 
 
-def remove_tree(folder: Path) -> None:
-    """Remove a folder and what is in it; an absent one is fine."""
-    if folder.exists():
-        system.rmtree(folder)
+def remove_tree(path: Path) -> None:
+    """Remove a folder and what is in it, or a file; an absent one is fine, and so is another
+    process that removes the same."""
+    while os.path.lexists(path):
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_dir() and not path.is_symlink():
+                system.rmtree(path)
+            else:
+                system.unlink(path)
