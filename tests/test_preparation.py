@@ -614,6 +614,16 @@ def test_a_run_that_may_not_replace_is_told_that_another_has_published_meanwhile
         run(recipe, tmp_path / "out")
 
 
+@pytest.mark.parametrize("resume", [False, True, "auto"])
+def test_nothing_is_written_into_a_folder_that_is_none_of_ours(tmp_path: Path, resume: Any) -> None:
+    recipe = small_recipe(tmp_path)
+    (tmp_path / "out.incomplete").mkdir()
+    (tmp_path / "out.incomplete" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputExists, match=r"holds thesis\.txt but no checkpoint\.json"):
+        run(recipe, tmp_path / "out", resume)
+    assert [path.name for path in (tmp_path / "out.incomplete").iterdir()] == ["thesis.txt"]
+
+
 def test_a_lost_checkpoint_is_not_taken_for_a_fresh_start_by_auto(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path)
     staging = leave_unfinished(recipe, tmp_path / "out")

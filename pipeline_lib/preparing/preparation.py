@@ -79,9 +79,10 @@ def prepare(
         _clear_away(work)
         return metadata
     pinned = None
-    if not work.exists():  # a fresh run: what can be refused is refused before a folder is made
+    if not (work / staging.LOCK).exists():  # nobody is there: refuse before anything is touched
         staging.require(target, resume)
-        pinned = _pinned(recipe, None)
+        if not staging.has_commit(work):
+            pinned = _pinned(recipe, None)
     try:
         with staging.occupied(work):
             return _prepare(recipe, target, resume, settings, pinned)
