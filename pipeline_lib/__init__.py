@@ -6,7 +6,8 @@ What both paths share lies flat in this folder; a name with a slash is the folde
 the modules behind it.
 
     floor 0  ground
-        errors records digest atomic lock engines signals machine table
+        errors records digest lock engines signals machine table
+        durable/ syscalls folders atomic appender
         caches/ cachesite
     floor 1  rules (pure)
         recipe order selection chat
@@ -29,7 +30,7 @@ the modules behind it.
     floor 3  work: composition
         preparing/ pinned sameness staging stages lanes manifest
         reading/ published
-        preparing/ verify preparation progress
+        preparing/ tokencheck verify origin preparation progress
         ./ prepare_data
         downloads/ fetch acquire sizes
         ./ preflight

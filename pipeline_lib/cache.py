@@ -15,10 +15,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
 from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
 from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.caches.segmented import FileRecord, SegmentedFile, check_file
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import CacheError, DamagedFile
 from pipeline_lib.lock import FolderLock
 
@@ -90,7 +91,7 @@ def open_or_build(site: CacheSite, plan: Plan) -> Cache:
     meta = load_meta(folder, plan.key)
     if meta is None or not meta["complete"]:
         _log.info("%s", why)
-        atomic.make_folder(folder)
+        folders.make_folder(folder)
         with FolderLock(folder / "lock"):
             meta = _build(folder, plan, site)
         _check_files(folder, plan, meta, full=site.full)
@@ -176,7 +177,7 @@ class _Growing:
         state = self._state
         for file in self._files.values():
             file.sync()
-        atomic.sync_folder(self._folder)
+        folders.sync_folder(self._folder)
         meta = {
             "key": self._plan.key,
             "done": state.done,

@@ -11,11 +11,12 @@ import hashlib
 import logging
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.order import Row, ShuffleState
 from pipeline_lib.records import Cursor
@@ -27,18 +28,11 @@ _NULL = 2**64 - 1
 _LOG = logging.getLogger(__name__)
 
 
-class Checkpoint(NamedTuple):
-    """One lane's committed state as read back: the JSON and the buffer it names."""
-
-    fields: dict[str, Any]
-    shuffle: ShuffleState
-
-
 def save_checkpoint(folder: Path, fields: dict[str, Any], shuffle: ShuffleState) -> None:
     """Commit. Shard data that ``fields`` counts must be fsynced before."""
     name = f"buffer_{fields['generation']:06d}.bin"
     written = atomic.write_new(folder / name, _pack(shuffle.buffer))
-    atomic.sync_folder(folder)
+    folders.sync_folder(folder)
     fields = {
         "checkpoint_version": CHECKPOINT_VERSION,
         **fields,
@@ -94,7 +88,7 @@ def fall_back(folder: Path) -> None:
     """
     atomic.set_aside(folder / CURRENT, folder / "checkpoint.damaged.json")
     atomic.keep_previous(folder / PREVIOUS, folder / CURRENT)
-    atomic.sync_folder(folder)
+    folders.sync_folder(folder)
 
 
 def read_fields(path: Path) -> dict[str, Any]:

@@ -6,11 +6,13 @@ dictionary page's own header gives the size of its largest possible value.
 """
 
 import hashlib
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline_lib.errors import ColumnError, DamagedFile, SourceError
@@ -105,11 +107,10 @@ def _group_texts(
     size = _batch_rows(file, path, column, group)
     try:
         for batch in file.iter_batches(size, row_groups=[group], columns=[column]):
-            stop = start + batch.num_rows
-            if stop > first:
-                skip = max(first - start, 0)
-                yield start + skip, _rows(batch.column(0).slice(skip), path, start + skip)
-            start = stop
+            skip = min(max(first - start, 0), batch.num_rows)
+            for begin, part in _bounded(_plain(batch.column(0)), skip):
+                yield start + begin, _rows(part, path, start + begin)
+            start += batch.num_rows
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise DamagedFile(
             f"{path}: row group {group} can not be read near row {start}: {error}; "
@@ -117,12 +118,33 @@ def _group_texts(
         ) from error
 
 
+def _plain(array: pa.Array) -> pa.Array:
+    """The same text without a dictionary, and not as views, whose lengths can not be asked."""
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
+
+
+def _bounded(array: pa.Array, first: int) -> Iterator[tuple[int, pa.Array]]:
+    """A batch from row ``first`` on, in parts of at most ``BATCH_BYTES`` or a single row: where
+    few rows are far longer than the mean, one batch holds more than it was sized for."""
+    if first == len(array):
+        return
+    if array.nbytes <= BATCH_BYTES:
+        yield first, array.slice(first)
+        return
+    ends = np.cumsum(pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False))
+    while first < len(array):
+        before = int(ends[first - 1]) if first else 0
+        stop = max(int(np.searchsorted(ends, before + BATCH_BYTES, "right")), first + 1)
+        yield first, array.slice(first, stop - first)
+        first = stop
+
+
 def _rows(array: pa.Array, path: Path, first: int) -> list[Row]:
     kind = array.type
     if pa.types.is_null(kind):
         return [None] * len(array)
-    if pa.types.is_dictionary(kind):
-        array = array.cast(kind.value_type)
     try:
         array.validate(full=True)
     except pa.ArrowInvalid as error:

@@ -19,10 +19,11 @@ from pipeline_lib import encoders
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
 from pipeline_lib.preparing import manifest, staging
+from pipeline_lib.preparing.origin import verify_against_source
 from pipeline_lib.preparing.pinned import describe, pin
 from pipeline_lib.preparing.preparation import Settings, prepare, recorded_run
 from pipeline_lib.preparing.progress import Reporter
-from pipeline_lib.preparing.verify import verify, verify_against_source
+from pipeline_lib.preparing.verify import verify
 from pipeline_lib.recipe import FOLDER, LOCAL, Recipe
 from pipeline_lib.sources import resolve_parquet_files
 from pipeline_lib.tokenizer import load_tokenizer
@@ -197,7 +198,8 @@ def _verify(options: argparse.Namespace) -> int:
         source = resolve_parquet_files(options.source, recipe["config"], revision)
         pinned_tokenizer = None if options.tokenizer else recipe["tokenizer_revision"]
         tokenizer = load_tokenizer(where, revision=pinned_tokenizer, eos_token=recipe["eos_token"])
-        faults = verify_against_source(options.folder, source, tokenizer)
+        faults, done = verify_against_source(options.folder, source, tokenizer)
+        print(f"{options.source}: {done}")
     for fault in faults:
         print(f"FAULT {fault}")
     print(f"{options.folder}: {'not as it should be' if faults else 'all is well'}")

@@ -6,7 +6,6 @@ pinned recipes are stored, compared and digested.
 """
 
 import dataclasses
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -105,11 +104,6 @@ class Recipe:
         short = {name: Path(getattr(self, name)).name for name in ("dataset", "tokenizer")}
         return digest.of_json({**self.fields(), **short})[:12]
 
-    @property
-    def is_pinned(self) -> bool:
-        """Whether source and tokenizer are named by content, not by a moving name."""
-        return _is_pin(self.revision) and _is_pin(self.tokenizer_revision)
-
     @classmethod
     def from_fields(cls, fields: dict[str, Any]) -> "Recipe":
         """The recipe that ``fields`` describes; ``ValueError`` for another algorithm."""
@@ -135,7 +129,3 @@ def bound_of_lane(total: int, lane: int, lanes: int) -> int:
 
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_pin(revision: str | None) -> bool:
-    return bool(revision and re.fullmatch(r"[0-9a-f]{40}|sha256:[0-9a-f]{64}", revision))

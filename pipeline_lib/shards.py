@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic, folders
+from pipeline_lib.durable.appender import Appender
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.records import OpenShard, ShardRecord, WriterState
@@ -63,7 +65,7 @@ class ShardWriter:
         self._header = npy_header(self._capacity, dtype)
         self._shards: list[ShardRecord] = []
         self._open: OpenShard | None = None
-        self._file: atomic.Appender | None = None
+        self._file: Appender | None = None
         self.documents = self.tokens = 0
 
     def append(self, tokens: NDArray[Any], lengths: NDArray[np.int64]) -> None:
@@ -81,7 +83,7 @@ class ShardWriter:
     def _begin(self, position: int, starts: NDArray[np.int64]) -> None:
         document = int(np.searchsorted(starts, position, side="right")) - 1
         name = shard_name(self.split, len(self._shards), self._lane, self._lanes)
-        self._file = atomic.Appender(self._opens / name)
+        self._file = Appender(self._opens / name)
         self._file.append(self._header)
         self._open = OpenShard(
             file=name,
@@ -105,10 +107,10 @@ class ShardWriter:
         file.sync()
         self._shards.append(ShardRecord(**{**current, "sha256": file.sha256}))
         file.close()
-        atomic.rename_new(file.path, self._payload / current["file"])
+        folders.rename_new(file.path, self._payload / current["file"])
         self._open = self._file = None
 
-    def _current(self) -> tuple[OpenShard, atomic.Appender]:
+    def _current(self) -> tuple[OpenShard, Appender]:
         if self._open is None or self._file is None:
             raise ValueError(f"no {self.split} shard is open; this is a fault of the writer")
         return self._open, self._file
@@ -154,7 +156,7 @@ class ShardWriter:
         if not path.exists():
             raise DamagedFile(f"{self._opens / current['file']} is gone; {_WAY_OUT}")
         size = len(self._header) + current["tokens"] * self._dtype.itemsize
-        file = atomic.Appender(path, size, cut=False)
+        file = Appender(path, size, cut=False)
         if file.sha256 != current["sha256"]:
             file.close()
             raise DamagedFile(
@@ -173,7 +175,7 @@ class ShardWriter:
             return
         path = self._opens / self._open["file"]
         if self._file.path != path:
-            atomic.rename_new(self._file.path, path)
+            folders.rename_new(self._file.path, path)
             self._file.path = path
         self._file.cut()
 
@@ -188,7 +190,7 @@ class ShardWriter:
         header = npy_header(current["tokens"], self._dtype)
         target = self._payload / current["file"]
         written = atomic.write_copy(target, header, file.path, len(self._header))
-        atomic.sync_folder(self._payload)
+        folders.sync_folder(self._payload)
         self._shards.append(ShardRecord(**{**current, "sha256": written.sha256}))
         file.close()
         self._open = self._file = None

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from hub.publish import byte_level_tokenizer
 from numpy.typing import NDArray
 
+from pipeline_lib.preparing import manifest
 from pipeline_lib.preparing.preparation import Settings
 from pipeline_lib.preparing.staging import MANIFEST
 from pipeline_lib.recipe import Recipe
@@ -108,16 +109,15 @@ def contents(folder: Path) -> dict[str, bytes]:
     found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     data = {name: path.read_bytes() for name, path in found.items()}
     if MANIFEST in data:
-        manifest = json.loads(data[MANIFEST])
-        manifest.pop("measured")
-        data[MANIFEST] = json.dumps(manifest).encode()
+        found = json.loads(data[MANIFEST])
+        content = manifest.content_of(found) | {"content_sha256": found["content_sha256"]}
+        data[MANIFEST] = json.dumps(content).encode()
     return data
 
 
 def tokens_of(folder: Path, split: str) -> NDArray[Any]:
     """All tokens of one split, shard after shard, as the manifest lists them."""
-    manifest = json.loads((folder / MANIFEST).read_bytes())
-    shards = manifest["shards"][split]
+    shards = json.loads((folder / MANIFEST).read_bytes())["shards"][split]
     return np.concatenate([np.load(folder / shard["file"], mmap_mode="r") for shard in shards])
 
 

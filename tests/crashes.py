@@ -1,4 +1,4 @@
-"""Death and damage at a chosen place: the seam of ``atomic.system``, and bytes changed on disk.
+"""Death and damage at a chosen place: the seam of ``syscalls.system``, and bytes changed on disk.
 
 A process that dies does nothing more, so after the chosen call every further one dies too,
 whatever ``finally`` blocks run. fsync is counted but not carried out: killing a process loses
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline_lib import atomic
+from pipeline_lib.durable import syscalls
 from pipeline_lib.preparing.lanes import Progress
 from pipeline_lib.preparing.preparation import Settings, prepare
 from pipeline_lib.preparing.staging import staging_of
 from pipeline_lib.recipe import Recipe
 
-CALLS = tuple(vars(atomic.system))
+CALLS = tuple(vars(syscalls.system))
 
 
 class Killed(BaseException):
@@ -76,13 +76,13 @@ def _half(name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> No
 @contextlib.contextmanager
 def seam(at: int = -1, **kind: Any) -> Iterator[Seam]:
     """Durable calls go through a ``Seam`` inside the block; -1 only counts."""
-    watched, real = Seam(at, **kind), dict(vars(atomic.system))
+    watched, real = Seam(at, **kind), dict(vars(syscalls.system))
     for name in CALLS:
-        setattr(atomic.system, name, watched.wrapped(name, real[name]))
+        setattr(syscalls.system, name, watched.wrapped(name, real[name]))
     try:
         yield watched
     finally:
-        vars(atomic.system).update(real)
+        vars(syscalls.system).update(real)
 
 
 def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
@@ -93,6 +93,38 @@ def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
         except Killed:
             return False
     return True
+
+
+@contextlib.contextmanager
+def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
+    """Another process's work is done just before durable call ``at`` of the block's own.
+
+    Yields the names of the calls so far; the other's calls are not among them.
+    """
+    real, names = dict(vars(syscalls.system)), list[str]()
+    within = False
+
+    def wrapped(name: str) -> Callable[..., Any]:
+        def call(*arguments: Any) -> Any:
+            nonlocal within
+            if not within:
+                names.append(name)
+                if len(names) == at:
+                    within = True
+                    try:
+                        other()
+                    finally:
+                        within = False
+            return None if name == "fsync" else real[name](*arguments)
+
+        return call
+
+    for name in CALLS:
+        setattr(syscalls.system, name, wrapped(name))
+    try:
+        yield names
+    finally:
+        vars(syscalls.system).update(real)
 
 
 def ticking() -> Callable[[], float]:

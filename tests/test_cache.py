@@ -10,9 +10,9 @@ import pytest
 from chat_world import contents
 from crashes import seam, survives, ticking
 
-from pipeline_lib import atomic
 from pipeline_lib.cache import Block, Cache, Plan, open_or_build
 from pipeline_lib.caches.cachesite import CacheSite
+from pipeline_lib.durable import atomic, syscalls
 from pipeline_lib.errors import CacheError, Locked
 from pipeline_lib.lock import FolderLock
 
@@ -124,7 +124,7 @@ def test_an_interrupt_commits_whole_batches_and_the_next_run_goes_on_there(
 def test_an_interrupt_between_two_files_of_a_batch_does_not_commit_half_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, writes = atomic.system.write, []
+    real, writes = syscalls.system.write, []
 
     def write(descriptor: int, data: Any) -> int:
         writes.append(1)
@@ -133,7 +133,7 @@ def test_an_interrupt_between_two_files_of_a_batch_does_not_commit_half_of_it(
         return real(descriptor, data)
 
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(atomic.system, "write", write)
+        patch.setattr(syscalls.system, "write", write)
         build(tmp_path, plan())
     meta = atomic.load_json(next(tmp_path.glob("*/meta.json")))
     assert meta["done"] == 5

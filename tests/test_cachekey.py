@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib import atomic
 from pipeline_lib.caches.cachekey import (
     cache_folder,
     differences,
@@ -14,6 +13,7 @@ from pipeline_lib.caches.cachekey import (
     prune,
     stored_caches,
 )
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import CacheError, DamagedFile, Locked
 from pipeline_lib.lock import FolderLock
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from crashes import flip, seam, survives
 
-from pipeline_lib import atomic, checkpoint
+from pipeline_lib import checkpoint
 from pipeline_lib.checkpoint import CURRENT, PREVIOUS, load_buffer, read_fields, save_checkpoint
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.order import ShuffleState
 from pipeline_lib.records import Cursor

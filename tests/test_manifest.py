@@ -27,10 +27,10 @@ def test_the_manifest_on_disk_is_what_prepare_returns(made: tuple[Path, dict[str
 
 
 def test_all_that_the_documentation_lists_is_there(made: tuple[Path, dict[str, Any]]) -> None:
-    assert set(made[1]) == {
+    assert set(made[1]) == manifest.NAMES == {
         "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
         "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
-        "content_sha256", "measured",
+        "content_sha256", "measured", "manifest_sha256",
     }  # fmt: skip
     assert set(made[1]["measured"]) == {
         "elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second", "versions",
@@ -44,8 +44,25 @@ def test_all_that_the_documentation_lists_is_there(made: tuple[Path, dict[str, A
 def test_the_content_digest_covers_all_but_what_was_measured(
     made: tuple[Path, dict[str, Any]],
 ) -> None:
-    rest = {k: v for k, v in made[1].items() if k not in ("content_sha256", "measured")}
+    left_out = ("content_sha256", "measured", "manifest_sha256")
+    rest = {name: value for name, value in made[1].items() if name not in left_out}
     assert made[1]["content_sha256"] == digest.of_json(rest)
+
+
+def test_the_manifest_digest_covers_all_but_itself(made: tuple[Path, dict[str, Any]]) -> None:
+    rest = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
+    assert made[1]["manifest_sha256"] == digest.of_json(rest)
+
+
+def test_a_changed_measurement_is_found_and_changes_no_content(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    slower = made[1]["measured"] | {"elapsed_seconds": 1e9}
+    (tmp_path / MANIFEST).write_text(json.dumps(made[1] | {"measured": slower}))
+    with pytest.raises(DamagedFile, match="does not match its own manifest_sha256"):
+        manifest.load(tmp_path)
+    sealed = manifest.seal(manifest.content_of(made[1]), slower)
+    assert sealed["content_sha256"] == made[1]["content_sha256"]
 
 
 def test_no_path_host_or_time_is_in_what_the_digest_covers(
@@ -57,10 +74,8 @@ def test_no_path_host_or_time_is_in_what_the_digest_covers(
 
 def test_counts_add_up(made: tuple[Path, dict[str, Any]]) -> None:
     counts = made[1]["counts"]
-    written = counts["train_documents"] + counts["val_documents"]
-    skipped = counts["skipped_null"] + counts["skipped_blank"]
     assert (counts["skipped_null"], counts["skipped_blank"]) == (3, 5)
-    assert written + skipped == counts["rows_visited"] == 120
+    assert sum(counts[name] for name in manifest.FATES) == counts["rows_visited"] == 120
     for split in ("train", "val"):
         tokens = sum(shard["tokens"] for shard in made[1]["shards"][split])
         assert tokens == counts[f"{split}_tokens"]
@@ -77,7 +92,7 @@ def test_a_manifest_that_was_changed_is_found(
         manifest.load(tmp_path)
 
 
-@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b"{"])
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b"{", b'{"a": NaN}', b'{"a": 1e999}'])
 def test_what_is_no_manifest_is_damage(tmp_path: Path, data: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(data)
     with pytest.raises(DamagedFile):
@@ -86,8 +101,7 @@ def test_what_is_no_manifest_is_damage(tmp_path: Path, data: bytes) -> None:
 
 def test_a_later_format_names_both(tmp_path: Path) -> None:
     fields = {"format_version": 9}
-    sealed = fields | {"content_sha256": digest.of_json(fields)}
-    (tmp_path / MANIFEST).write_text(json.dumps(sealed))
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest.seal(fields, {})))
     with pytest.raises(DamagedFile, match="has format 9, this program reads 1"):
         manifest.load(tmp_path)
 

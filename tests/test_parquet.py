@@ -221,6 +221,24 @@ def test_one_document_larger_than_a_batch_comes_alone(
     assert [(start, len(rows)) for start, rows in parquet_texts(path, "text")] == [(0, 1), (1, 1)]
 
 
+KINDS = [pa.string(), pa.large_string(), pa.string_view()]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=str)
+@pytest.mark.parametrize("first", [0, 1, 120, 139, 140, 141, 299])
+def test_few_long_rows_among_many_short_ones_come_in_bounded_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: pa.DataType, first: int
+) -> None:
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 10_000)
+    values = [*(f"{n}" for n in range(120)), None, *(c * 3_000 for c in "abcdefgh"), "i" * 20_000]
+    values += [None, *(f"{n}" for n in range(169))]
+    path = write(tmp_path / "a.parquet", pa.array(values, pa.string()).cast(kind), 300)
+    expected = [None if value is None else value.encode() for value in values]
+    assert read(path, first) == expected[first:]
+    for _, rows in parquet_texts(path, "text", first):
+        assert sum(len(row or b"") for row in rows) <= 10_000 or len(rows) == 1
+
+
 @pytest.mark.parametrize("early", [True, False])
 def test_the_file_is_closed_at_the_end_and_on_early_exit(tmp_path: Path, early: bool) -> None:
     path = write(tmp_path / "a.parquet", pa.array(VALUES, pa.string()))

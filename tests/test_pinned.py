@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -16,8 +17,10 @@ from pipeline_lib.preparing.pinned import describe, pin, versions
 
 def test_a_folder_and_a_file_are_pinned_by_content_not_by_path(tmp_path: Path) -> None:
     one, two = (pin(small_recipe(tmp_path / name)) for name in ("one", "two"))
-    assert one.recipe == two.recipe and one.recipe.is_pinned
+    assert one.recipe == two.recipe
     assert (one.recipe.dataset, one.recipe.tokenizer) == ("folder", "local")
+    for revision in (one.recipe.revision, one.recipe.tokenizer_revision):
+        assert re.fullmatch("sha256:[0-9a-f]{64}", revision or "")
     assert one.locations != two.locations
     assert one.locations["dataset"] == str(tmp_path / "one" / "corpus")
 
@@ -37,7 +40,7 @@ def test_branches_become_commits_and_the_end_token_is_named(hub: Hub, tmp_path: 
     pinned = pin(recipe)
     assert pinned.recipe.revision == data.sha
     assert pinned.recipe.tokenizer_revision == model.sha
-    assert pinned.recipe.eos_token == "<|endoftext|>" and pinned.recipe.is_pinned
+    assert pinned.recipe.eos_token == "<|endoftext|>"
 
 
 def test_more_lanes_than_files_are_refused(tmp_path: Path) -> None:

@@ -11,11 +11,12 @@ from hub.publish import CONVERTED, parquet_bytes, publish_dataset
 
 import download_data
 from download_data import DATASETS, make_sample
-from pipeline_lib import atomic, machine, preflight
+from pipeline_lib import machine, preflight
 from pipeline_lib.downloads import fetch, sizes
 from pipeline_lib.downloads.plans import Order
 from pipeline_lib.downloads.registry import Source
 from pipeline_lib.downloads.sizes import GATED_NOTE, Size
+from pipeline_lib.durable import syscalls
 from pipeline_lib.preflight import DiskNeed, Preflight
 from pipeline_lib.remote.patience import Patience
 
@@ -156,7 +157,7 @@ def test_peak_disk_is_what_a_fetch_really_takes(
     publish(hub, files=4)
     report = look(tmp_path, chat=source())
     peak = 0
-    true_unlink = atomic.system.unlink
+    true_unlink = syscalls.system.unlink
 
     def measure(path: Path) -> None:
         nonlocal peak
@@ -164,7 +165,7 @@ def test_peak_disk_is_what_a_fetch_really_takes(
         peak = max(peak, machine.folder_bytes(tmp_path) + home)
         true_unlink(path)
 
-    monkeypatch.setattr(atomic.system, "unlink", measure)  # the second copy of rows goes by it
+    monkeypatch.setattr(syscalls.system, "unlink", measure)  # the second copy of rows goes by it
     fetch.fetch("chat", source(), tmp_path, Order(patience=QUICK))
     assert sum(disk.needed for disk in report.disks) == pytest.approx(peak, rel=0.2)
 

@@ -1,6 +1,9 @@
 """Same recipe, same bytes; a run begins, goes on, or is refused, and publishes once."""
 
 import dataclasses
+import errno
+import functools
+import itertools
 import json
 import os
 import shutil
@@ -27,11 +30,11 @@ from corpora import (
     tokens_of,
     write_parquet,
 )
-from crashes import Killed, committing, leave_unfinished, seam, survives
+from crashes import Killed, committing, interleaved, leave_unfinished, seam, survives
 from hub import Hub
 from hub.publish import byte_level_tokenizer, parquet_bytes, publish_dataset, publish_tokenizer
 
-from pipeline_lib import atomic
+from pipeline_lib.durable import atomic, folders, syscalls
 from pipeline_lib.errors import (
     HubError,
     Locked,
@@ -43,9 +46,10 @@ from pipeline_lib.errors import (
 )
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.order import file_order, shuffled_texts
+from pipeline_lib.preparing import manifest
 from pipeline_lib.preparing.lanes import Progress
 from pipeline_lib.preparing.preparation import Settings, prepare
-from pipeline_lib.preparing.staging import MANIFEST
+from pipeline_lib.preparing.staging import MANIFEST, staging_of
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.selection import split_for
 from pipeline_lib.tokenizer import load_tokenizer
@@ -228,6 +232,56 @@ def test_an_empty_split_is_an_error_and_leaves_nothing(tmp_path: Path, fraction:
     ):
         run(recipe, tmp_path / "out")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "tokenizer"]
+
+
+def test_death_while_an_empty_run_is_removed_leaves_nothing_to_remove_by_hand(
+    tmp_path: Path,
+) -> None:
+    good = small_recipe(tmp_path)
+    empty = dataclasses.replace(good, val_fraction=1e-9)
+    with seam() as watched, pytest.raises(SourceError):
+        run(empty, tmp_path / "out")
+    finished = len(watched.names) - watched.names[::-1].index("replace")
+    begun = 0
+    for at in range(finished + 1, len(watched.names) + 1):
+        for torn in (False, True):
+            target = tmp_path / f"out{at}{torn}"
+            assert not survives(lambda target=target: run(empty, target), at, torn=torn)
+            shutil.copytree(staging_of(target), tmp_path / "left.incomplete")
+            try:
+                run(good, target)
+                begun += 1
+            except OutputExists as error:
+                assert not begun and "holds an unfinished run; go on with it" in str(error)
+            with pytest.raises(SourceError, match="got no document out of 120 rows"):
+                run(empty, tmp_path / "left", "auto")
+            assert not list(tmp_path.glob("left*"))
+    assert begun > 8
+
+
+def test_a_staging_folder_that_can_not_be_removed_is_only_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = small_recipe(tmp_path)
+    failure = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+    with seam(1, only="rmtree", error=failure):
+        metadata = run(recipe, tmp_path / "out")
+    assert metadata == run(recipe, tmp_path / "out", True)
+    assert "could not remove" in caplog.text and "nothing in it is needed" in caplog.text
+    assert not (tmp_path / "out.incomplete").exists()
+
+
+def test_what_systems_leave_in_the_payload_is_not_published(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    staging = leave_unfinished(recipe, tmp_path / "out")
+    (staging / "payload" / ".DS_Store").write_bytes(b"x")
+    (staging / "payload" / "notes.txt").write_bytes(b"mine")
+    with pytest.raises(OutputExists, match=r"notes\.txt is in the folder to be published but no"):
+        run(recipe, tmp_path / "out", True)
+    (staging / "payload" / "notes.txt").unlink()
+    run(recipe, tmp_path / "out", True)
+    run(recipe, tmp_path / "golden")
+    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
 
 
 def test_a_corpus_of_blanks_publishes_nothing(tmp_path: Path) -> None:
@@ -441,9 +495,8 @@ def test_a_hub_dataset_is_prepared_at_a_pinned_commit(hub: Hub, tmp_path: Path) 
     assert metadata["source"]["revision"] == repo.sha
     assert metadata["tokenizer"]["revision"] == hub.repos["model", "acme/tok"].sha
     assert metadata["counts"]["rows_visited"] == 120
-    assert run(hub_recipe(tmp_path, revision=repo.sha), tmp_path / "two") == {
-        **metadata, "measured": json.loads((tmp_path / "two" / MANIFEST).read_bytes())["measured"],
-    }  # fmt: skip
+    again = run(hub_recipe(tmp_path, revision=repo.sha), tmp_path / "two")
+    assert manifest.content_of(again) == manifest.content_of(metadata)
 
 
 def test_a_branch_that_moves_between_run_and_resume_changes_nothing(
@@ -499,22 +552,94 @@ prepare(small_recipe(folder), folder / "out", resume="auto", settings=committing
 """
 
 
-def test_two_processes_on_one_output_publish_one_result(tmp_path: Path) -> None:
+def test_three_processes_on_one_output_publish_one_result(tmp_path: Path) -> None:
     golden = run(small_recipe(tmp_path), tmp_path / "golden")
     here = Path(__file__).parent
     command = [sys.executable, "-c", CHILD, str(tmp_path), str(here), str(here.parent)]
-    children = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(2)]
+    children = [subprocess.Popen(command, stderr=subprocess.PIPE) for _ in range(3)]
     errors = [child.communicate()[1].decode() for child in children]
     assert 0 in [child.returncode for child in children], errors
+    for child, error in zip(children, errors, strict=True):
+        last = error.strip().splitlines()[-1:]
+        assert child.returncode == 0 or "Locked: " in last[0], error
     found = json.loads((tmp_path / "out" / MANIFEST).read_bytes())
     assert found["content_sha256"] == golden["content_sha256"]
+    assert not (tmp_path / "out.incomplete").exists()
+
+
+REFUSALS: dict[Any, Any] = {
+    "auto": (Locked,),
+    True: (Locked, NothingToResume),
+    False: (Locked, OutputExists),
+}
+
+
+@pytest.mark.parametrize("resume", REFUSALS)
+def test_another_process_at_any_instant_is_refused_in_words_or_gets_the_same(
+    tmp_path: Path, resume: Any
+) -> None:
+    recipe = small_recipe(tmp_path, max_documents=50, shard_tokens=400)
+    golden = run(recipe, tmp_path / "golden")["content_sha256"]
+    outcomes: list[str] = []
+
+    def other(target: Path) -> None:
+        try:
+            outcomes.append(str(run(recipe, target, resume)["content_sha256"] == golden))
+        except REFUSALS[resume] as error:
+            outcomes.append(type(error).__name__)
+
+    for at in itertools.count(1):
+        target = tmp_path / f"out{at}"
+        with interleaved(at, functools.partial(other, target)) as names:
+            assert run(recipe, target, "auto")["content_sha256"] == golden
+        assert not target.with_name(f"{target.name}.incomplete").exists()
+        if len(names) < at:
+            break
+    assert len(outcomes) == at - 1 > 20
+    assert [name for name, _ in itertools.groupby(outcomes)] == [
+        "NothingToResume" if resume is True else "True",
+        "Locked",
+        "OutputExists" if resume is False else "True",
+    ]
+
+
+def test_a_run_that_may_not_replace_is_told_that_another_has_published_meanwhile(
+    tmp_path: Path,
+) -> None:
+    recipe = small_recipe(tmp_path)
+    with (
+        interleaved(1, lambda: run(recipe, tmp_path / "out")),
+        pytest.raises(OutputExists, match="already complete and is never overwritten"),
+    ):
+        run(recipe, tmp_path / "out")
+
+
+@pytest.mark.parametrize("resume", [False, True, "auto"])
+def test_nothing_is_written_into_a_folder_that_is_none_of_ours(tmp_path: Path, resume: Any) -> None:
+    recipe = small_recipe(tmp_path)
+    (tmp_path / "out.incomplete").mkdir()
+    (tmp_path / "out.incomplete" / "thesis.txt").write_text("mine")
+    with pytest.raises(OutputExists, match=r"holds thesis\.txt but no checkpoint\.json"):
+        run(recipe, tmp_path / "out", resume)
+    assert [path.name for path in (tmp_path / "out.incomplete").iterdir()] == ["thesis.txt"]
+
+
+def test_a_lost_checkpoint_is_not_taken_for_a_fresh_start_by_auto(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    staging = leave_unfinished(recipe, tmp_path / "out")
+    for name in ("checkpoint.json", "checkpoint.prev.json"):
+        (staging / name).unlink()
+    before = contents(staging)
+    with pytest.raises(OutputExists, match=r"but no checkpoint\.json"):
+        run(recipe, tmp_path / "out", "auto")
+    assert contents(staging) == before
 
 
 def test_the_seam_is_put_back_after_a_death(tmp_path: Path) -> None:
-    before = dict(vars(atomic.system))
+    before = dict(vars(syscalls.system))
     with pytest.raises(Killed), seam(1):
-        atomic.make_folder(tmp_path / "a")
-    assert vars(atomic.system) == before
+        folders.make_folder(tmp_path / "a")
+    assert vars(syscalls.system) == before
 
 
 @pytest.mark.parametrize("change", [{"seed": 5}, {"text_column": "other"}, {"train_tokens": 9}])

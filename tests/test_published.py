@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipeline_lib import atomic, digest
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.preparing import manifest
 from pipeline_lib.reading.published import open_shards
@@ -23,8 +23,7 @@ def publish(folder: Path, *shards: list[int], dtype: str = "<u2", **other: Any) 
         entries.append({"file": path.name, "tokens": len(tokens), "sha256": written.sha256})
     shards = {"train": entries, "val": []}
     content = {"format_version": manifest.FORMAT_VERSION, "dtype": dtype, "shards": shards} | other
-    sealed = content | {"content_sha256": digest.of_json(content), "measured": {"seconds": 1}}
-    atomic.save_json(folder / "metadata.json", sealed)
+    atomic.save_json(folder / "metadata.json", manifest.seal(content, {"seconds": 1}))
     return folder
 
 

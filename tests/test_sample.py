@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from download_data import DATASETS, make_sample
-from pipeline_lib import atomic
 from pipeline_lib.chat import CONTROL_TOKENS
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import check_columns
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.sampledata import sample
 from pipeline_lib.sampledata.sample_schemas import SCHEMAS

@@ -10,9 +10,9 @@ import datasets
 import pyarrow as pa
 import pytest
 
-from pipeline_lib import atomic
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import check_columns
+from pipeline_lib.durable import syscalls
 from pipeline_lib.errors import ColumnError, DamagedFile, Locked, OutputExists, SourceError
 from pipeline_lib.lock import FolderLock
 
@@ -151,8 +151,8 @@ def _fail_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
         return true(*arguments)
 
     for name in ("write", "fsync", "replace", "rename_new", "unlink", "mkdir", "rmtree"):
-        call = partial(cut_or_do, getattr(atomic.system, name))
-        monkeypatch.setattr(atomic.system, name, call)
+        call = partial(cut_or_do, getattr(syscalls.system, name))
+        monkeypatch.setattr(syscalls.system, name, call)
 
 
 @pytest.mark.parametrize("replace", [False, True])
@@ -203,7 +203,7 @@ def test_every_file_is_synced_before_the_manifest_and_the_manifest_before_the_re
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     events: list[str] = []
-    true_fsync, true_rename = atomic.system.fsync, atomic.system.rename_new
+    true_fsync, true_rename = syscalls.system.fsync, syscalls.system.rename_new
 
     def fsync(fd: int) -> None:
         events.append(_name_of(fd))
@@ -213,8 +213,8 @@ def test_every_file_is_synced_before_the_manifest_and_the_manifest_before_the_re
         events.append("RENAME")
         true_rename(source, target)
 
-    monkeypatch.setattr(atomic.system, "fsync", fsync)
-    monkeypatch.setattr(atomic.system, "rename_new", rename)
+    monkeypatch.setattr(syscalls.system, "fsync", fsync)
+    monkeypatch.setattr(syscalls.system, "rename_new", rename)
     save(tmp_path / "chat", table("a"))
     data, manifest = events.index("data-00000-of-00001.arrow"), events.index("manifest.json.tmp")
     assert data < manifest < events.index("RENAME")

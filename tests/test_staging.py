@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
+from crashes import interleaved
 
 from pipeline_lib.checkpoint import CURRENT
-from pipeline_lib.errors import NothingToResume, OutputExists
+from pipeline_lib.errors import Locked, NothingToResume, OutputExists
 from pipeline_lib.preparing import staging
 
 
@@ -109,6 +110,55 @@ def test_a_lost_checkpoint_is_not_taken_for_a_run_that_never_began(output: Path,
     (staging.staging_of(output) / name).write_bytes(b"tokens")
     with pytest.raises(OutputExists, match=r"restore checkpoint\.json"):
         staging.has_commit(staging.staging_of(output))
+
+
+def test_a_folder_that_was_being_removed_is_no_run_and_is_emptied_before_use(
+    output: Path,
+) -> None:
+    work = staging.staging_of(output)
+    staging.make(work, 2)
+    for name in ("checkpoint.json", "payload/train_00000.npy", "lock", staging.DISCARDED):
+        (work / name).write_bytes(b"{}")
+    staging.require_fresh(output)
+    with pytest.raises(NothingToResume):
+        staging.require_unfinished(output)
+    staging.make(work, 1)
+    found = {path.relative_to(work).as_posix() for path in work.rglob("*")}
+    assert found == {"lock", "open", "payload"}
+
+
+def test_what_a_desktop_leaves_does_not_make_a_folder_foreign(output: Path) -> None:
+    staging.make(staging.staging_of(output), 1)
+    for name in (".DS_Store", "payload/Thumbs.db"):
+        (staging.staging_of(output) / name).write_bytes(b"x")
+    staging.require_fresh(output)
+
+
+@pytest.mark.parametrize("what", ["file", "dangling link"])
+def test_a_working_folder_that_is_no_folder_is_named(output: Path, what: str) -> None:
+    work = staging.staging_of(output)
+    if what == "file":
+        work.write_bytes(b"mine")
+    else:
+        work.symlink_to(work.parent / "nowhere")
+    with (
+        pytest.raises(OutputExists, match=r"incomplete exists and is no folder; move it away"),
+        staging.occupied(work),
+    ):
+        pass
+
+
+def test_a_working_folder_that_vanishes_before_the_lock_is_made_again(output: Path) -> None:
+    work = staging.staging_of(output)
+    with interleaved(2, lambda: work.rmdir()) as names, staging.occupied(work):
+        assert (work / staging.LOCK).exists()
+    assert names[:2] == ["mkdir", "fsync"]
+
+
+def test_only_one_process_occupies_a_working_folder(output: Path) -> None:
+    work = staging.staging_of(output)
+    with staging.occupied(work), pytest.raises(Locked), staging.occupied(work):
+        pass
 
 
 def test_a_run_that_died_before_its_first_commit_may_begin_again(output: Path) -> None:

@@ -9,12 +9,11 @@ from chat_world import chat_of, stored, turns
 from pipeline_lib.chat import Pair
 
 
-def test_items_slices_negative_places_and_sources_are_those_of_a_sequence(tmp_path: Path) -> None:
+def test_items_slices_and_negative_places_are_those_of_a_sequence(tmp_path: Path) -> None:
     train = stored(tmp_path, {"a": [chat_of(1), chat_of(2)], "none": [], "b": [chat_of(3)]}).train
     assert len(train) == 3
     assert train[-1] == chat_of(3) == train[2]
     assert train[:2] == [chat_of(1), chat_of(2)]
-    assert [train.source_of(i) for i in range(-1, 3)] == ["b", "a", "a", "b"]
     assert train.counts == {"a": 2, "none": 0, "b": 1}
     for outside in (3, -4):
         with pytest.raises(IndexError, match="of 3"):

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import CacheError, DamagedFile
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.table import Table
@@ -135,8 +136,8 @@ def prune(root: Path, keep: Iterable[Path]) -> Table:
     for folder in gone:
         with FolderLock(folder / "lock"):
             atomic.remove(folder / META)
-            atomic.sync_folder(folder)
-            atomic.remove_tree(folder)
+            folders.sync_folder(folder)
+            folders.remove_tree(folder)
     return Table(("removed cache", "bytes", "state"), tuple(rows))
 
 

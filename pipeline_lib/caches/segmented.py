@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipeline_lib.atomic import Appender, Buffer
+from pipeline_lib.durable.appender import Appender
+from pipeline_lib.durable.syscalls import Buffer
 from pipeline_lib.errors import DamagedFile
 
 SEGMENT = 64 << 20

@@ -10,11 +10,12 @@ import logging
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
 from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
 from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.chat import CONTROL_TOKENS, ENDOFTEXT, PAD, TEMPLATE
 from pipeline_lib.chats.mixture import Mixture
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import CacheError
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
@@ -66,7 +67,7 @@ def trained_tokenizer(
     _log.info("%s", why)
     meta = load_meta(folder, key)
     if meta is None:
-        atomic.make_folder(folder)
+        folders.make_folder(folder)
         with FolderLock(folder / "lock"):
             meta = load_meta(folder, key) or _train(folder, key, mixture)
     _check(folder, meta)
@@ -83,7 +84,7 @@ def _train(folder: Path, key: Key, mixture: Mixture) -> dict[str, Any]:
     files = {
         name: atomic.write_new(folder / name, [data])._asdict() for name, data in contents.items()
     }
-    atomic.sync_folder(folder)
+    folders.sync_folder(folder)
     trained = {name: value for name, value in made._asdict().items() if name != "json"}
     meta = {"key": key, "complete": True, "files": files, "trained": trained}
     atomic.save_json(folder / META, meta)

@@ -12,13 +12,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from pipeline_lib import atomic, chat, digest, selection
+from pipeline_lib import chat, digest, selection
 from pipeline_lib.caches.cachekey import META, Key, cache_folder, load_meta, remedy
 from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.chat import Pair, Reject, Result, Turns
 from pipeline_lib.chats.sourcerows import READ_ROWS, PickedRows
 from pipeline_lib.chats.turnparts import conversation_bytes, encode_part
 from pipeline_lib.chats.turnstore import PartRecord, StoredSource
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.lock import FolderLock
 
@@ -85,7 +86,7 @@ class SourceStore:
 
     def fill(self, rows: PickedRows, normalizer: Normalizer, side: Side) -> None:
         """Normalise the rows that are not done yet."""
-        atomic.make_folder(self.folder)
+        folders.make_folder(self.folder)
         with FolderLock(self.folder / "lock"):
             if self._unresolved:
                 self._start_over()
@@ -102,7 +103,7 @@ class SourceStore:
             ", ".join(self._unresolved),
         )
         atomic.remove(self.folder / META)
-        atomic.sync_folder(self.folder)
+        folders.sync_folder(self.folder)
         for path in self.folder.glob("*.arrow"):
             atomic.remove(path)  # a reader that still maps it keeps its bytes
 
@@ -147,7 +148,7 @@ class SourceStore:
             for split, conversations in self._waiting.items()
             if conversations
         }
-        atomic.sync_folder(self.folder)
+        folders.sync_folder(self.folder)
         report = self.report
         report.rejects, report.notes = dict(self._rejects), dict(self._notes)
         report.train += len(self._waiting["train"])

@@ -108,10 +108,6 @@ class Conversations(Sequence[list[Turn]]):
         turns = as_turns(part.turns.row(local))
         return Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(local)))
 
-    def source_of(self, row: int) -> str:
-        """Name of the source a row comes from."""
-        return self.sources[int(self._source_numbers(np.array([row % len(self)]))[0])].name
-
     def characters(self) -> NDArray[np.int64]:
         """Characters of content of every conversation, rejected continuations not counted."""
         counts = [self._open(place).characters for place in range(len(self._records))]

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
 from pipeline_lib.downloads.registry import Columns, check_columns, check_name
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.lock import FolderLock
 
@@ -81,7 +82,7 @@ def save(
     check_name(folder.name)
     check_columns(features.arrow_schema, columns, f"data set {folder.name}")
     staging = folder.with_name(folder.name + ".incomplete")
-    atomic.make_folder(staging)
+    folders.make_folder(staging)
     with FolderLock(staging / "lock"):
         _sweep(staging)
         payload = staging / "payload"
@@ -89,12 +90,12 @@ def save(
         _save_to_disk(staging / "rows.arrow", payload, features)
         atomic.remove(staging / "rows.arrow")
         _count_again(payload, rows)
-        atomic.sync_tree(payload)
+        folders.sync_tree(payload)
         atomic.save_json(payload / MANIFEST, _manifest(payload, features, rows, origin))
         if replace:
-            atomic.remove_tree(folder)
-        atomic.publish_folder(payload, folder)
-        atomic.remove_tree(staging)
+            folders.remove_tree(folder)
+        folders.publish_folder(payload, folder)
+        folders.remove_tree(staging)
     return find(folder)
 
 
@@ -143,7 +144,7 @@ def _sweep(staging: Path) -> None:
     """Remove what an interrupted save left: nothing in it was ever committed."""
     for entry in staging.iterdir():
         if entry.is_dir():
-            atomic.remove_tree(entry)
+            folders.remove_tree(entry)
         elif entry.name != "lock":
             atomic.remove(entry)
 

@@ -2,7 +2,8 @@
 
 ``content_sha256`` covers the canonical JSON of everything but ``measured``, the one object
 that depends on time, machine or luck. Equal recipes give equal shard files and an equal
-``content_sha256``.
+``content_sha256``. ``manifest_sha256`` covers all of that, ``measured`` too, so that no change
+of the file passes unnoticed.
 """
 
 from collections.abc import Sequence
@@ -11,13 +12,25 @@ from typing import Any
 
 import numpy as np
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
+from pipeline_lib.durable import atomic
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.preparing.pinned import Pinned
 from pipeline_lib.preparing.staging import MANIFEST
 from pipeline_lib.shards import SPLITS
 
 FORMAT_VERSION = 1
+NAMES = {
+    "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
+    "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
+    "content_sha256", "measured", "manifest_sha256",
+}  # fmt: skip
+FATES = (
+    "skipped_null", "skipped_blank", "train_documents", "val_documents",
+    "prefetched_documents_not_written",
+)  # fmt: skip
+"""Counts that together are the rows visited: what became of each."""
+_NOT_CONTENT = ("content_sha256", "measured", "manifest_sha256")
 SPLIT_RULE = "first 64 bits of sha256(seed NUL text), big-endian, < val_fraction * 2**64: val"
 TEXT_RULE = "text unaltered; null and white-space-only rows skipped; one end token per document"
 
@@ -61,8 +74,18 @@ def build(pinned: Pinned, lanes: Sequence[dict[str, Any]], code_sha256: str) -> 
         "train_token_target_reached": all(reached) if recipe.train_tokens else None,
         "shards": shards,
     }
-    sealed = {**content, "content_sha256": digest.of_json(content)}
-    return {**sealed, "measured": _measured(lanes, counts, code_sha256)}
+    return seal(content, _measured(lanes, counts, code_sha256))
+
+
+def seal(content: dict[str, Any], measured: dict[str, Any]) -> dict[str, Any]:
+    """A manifest: content and measurements with the two digests that vouch for them."""
+    whole = {**content, "content_sha256": digest.of_json(content), "measured": measured}
+    return {**whole, "manifest_sha256": digest.of_json(whole)}
+
+
+def content_of(manifest: dict[str, Any]) -> dict[str, Any]:
+    """What ``content_sha256`` covers."""
+    return {name: value for name, value in manifest.items() if name not in _NOT_CONTENT}
 
 
 def _counts(lanes: Sequence[dict[str, Any]]) -> dict[str, int]:
@@ -111,19 +134,20 @@ def code_digest() -> str:
 
 
 def load(folder: Path) -> dict[str, Any]:
-    """The manifest of a published folder, checked against its own digest.
+    """The manifest of a published folder, checked against its own two digests.
 
     ``FileNotFoundError`` if there is none, ``DamagedFile`` if it was changed.
     """
     path = folder / MANIFEST
     found = atomic.load_json(path)
     manifest: dict[str, Any] = found if isinstance(found, dict) else {}
-    content = {k: v for k, v in manifest.items() if k not in ("content_sha256", "measured")}
-    if manifest.get("content_sha256") != digest.of_json(content):
-        raise DamagedFile(
-            f"{path} does not match its own content_sha256, so it was changed after it was "
-            "written; restore it from a copy or prepare the folder again"
-        )
+    whole = {name: value for name, value in manifest.items() if name != "manifest_sha256"}
+    for name, covered in (("content_sha256", content_of(manifest)), ("manifest_sha256", whole)):
+        if manifest.get(name) != digest.of_json(covered):
+            raise DamagedFile(
+                f"{path} does not match its own {name}, so it was changed after it was "
+                "written; restore it from a copy or prepare the folder again"
+            )
     if manifest.get("format_version") != FORMAT_VERSION:
         raise DamagedFile(
             f"{path} has format {manifest.get('format_version')}, this program reads "

@@ -5,6 +5,7 @@ it as shards of fixed size, and makes the result appear under its name in one st
 any instant: resumed, it ends in the same bytes.
 """
 
+import contextlib
 import dataclasses
 import logging
 import time
@@ -14,11 +15,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from pipeline_lib import atomic, checkpoint
+from pipeline_lib import checkpoint
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.encoders import KINDS
 from pipeline_lib.engines import Engine, in_order
-from pipeline_lib.errors import DamagedFile, ResumeRefused, SourceError
-from pipeline_lib.lock import FolderLock
+from pipeline_lib.errors import DamagedFile, Locked, PipelineError, ResumeRefused, SourceError
 from pipeline_lib.preparing import manifest, staging
 from pipeline_lib.preparing.lanes import Job, Progress, run_lane
 from pipeline_lib.preparing.pinned import Pinned, pin, pin_names
@@ -71,21 +72,41 @@ def prepare(
     signal raises ``Interrupted`` after a commit.
     """
     target = Path(output_dir).absolute()
-    settings = settings or Settings()
-    if resume is False:
-        staging.require_fresh(target)
-    elif not staging.is_published(target) and resume is True:
-        staging.require_unfinished(target)
-    recorded = recorded_run(target) if resume else None
-    if recorded is not None and staging.is_published(target):
-        return _already_complete(target, recipe, recorded)
-    pinned = _pinned(recipe, recorded)
     work = staging.staging_of(target)
+    settings = settings or Settings()
+    if staging.is_published(target):
+        metadata = _already_complete(target, recipe, resume)
+        _clear_away(work)
+        return metadata
+    pinned = None
+    if not (work / staging.LOCK).exists():  # nobody is there: refuse before anything is touched
+        staging.require(target, resume)
+        if not staging.has_commit(work):
+            pinned = _pinned(recipe, None)
+    try:
+        with staging.occupied(work):
+            return _prepare(recipe, target, resume, settings, pinned)
+    except Locked:
+        if staging.is_published(target):  # by the one that still holds the lock
+            return _already_complete(target, recipe, resume)
+        raise
+
+
+def _prepare(
+    recipe: Recipe, target: Path, resume: Resume, settings: Settings, pinned: Pinned | None
+) -> dict[str, Any]:
+    """The part under the lock: what is there is looked at again, as nobody else changes it now."""
+    work = staging.staging_of(target)
+    if staging.is_published(target):
+        metadata = _already_complete(target, recipe, resume)
+        staging.discard_leftover(work)
+        return metadata
+    staging.require(target, resume)
+    recorded = recorded_run(target) if resume else None
+    if recorded is not None or pinned is None:
+        pinned = _pinned(recipe, recorded)
     staging.make(work, pinned.recipe.lanes)
-    with FolderLock(work / staging.LOCK):
-        if resume is False or staging.is_published(target):
-            staging.require_fresh(target)  # again, now that no other process can begin
-        return _run(pinned, target, work, settings)
+    return _run(pinned, target, work, settings)
 
 
 def _pinned(recipe: Recipe, recorded: dict[str, Any] | None) -> Pinned:
@@ -123,7 +144,7 @@ def _publish(
     try:
         metadata = manifest.build(pinned, lanes, manifest.code_digest())
     except SourceError:
-        atomic.remove_tree(work)  # the same recipe can only end here again
+        staging.discard(work)  # the same recipe can only end here again
         raise
     if metadata["train_token_target_reached"] is False:
         _LOG.warning(
@@ -132,13 +153,18 @@ def _publish(
             f"{pinned.recipe.train_tokens:,}",
         )
     payload = work / "payload"
+    names = {shard["file"] for shards in metadata["shards"].values() for shard in shards}
+    staging.clear_payload(payload, names)
     atomic.save_json(payload / staging.MANIFEST, metadata)
-    atomic.publish_folder(payload, target)
-    atomic.remove_tree(work)
+    folders.publish_folder(payload, target)
+    staging.discard(work)
     return metadata
 
 
-def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) -> dict[str, Any]:
+def _already_complete(target: Path, recipe: Recipe, resume: Resume) -> dict[str, Any]:
+    if resume is False:
+        staging.require_fresh(target)  # which it is not
+    metadata = manifest.load(target)
     recorded = Recipe.from_fields(metadata["recipe"])
     if recipe != recorded:  # it may name a branch or a path: compare what they stand for
         recipe = pin_names(recipe, recorded)
@@ -151,10 +177,14 @@ def _already_complete(target: Path, recipe: Recipe, metadata: dict[str, Any]) ->
             "choose another output folder"
         )
     _LOG.info("%s is already complete", target)
-    work = staging.staging_of(target)
-    if work.exists() and not (work / "payload").exists():  # the crash came after the rename
-        atomic.remove_tree(work)
     return metadata
+
+
+def _clear_away(work: Path) -> None:
+    """Remove what a run left that died after publishing, unless another process does."""
+    if work.exists():
+        with contextlib.suppress(PipelineError), staging.occupied(work):
+            staging.discard_leftover(work)
 
 
 def recorded_run(target: Path) -> dict[str, Any] | None:
@@ -164,12 +194,18 @@ def recorded_run(target: Path) -> dict[str, Any] | None:
         return manifest.load(target)
     work = staging.staging_of(target)
     problems: list[str] = []
+    if staging.is_discarded(work):
+        return None
     for folder in [work, *sorted(work.glob("lane_*"))]:
         for path in checkpoint.generations(folder):
             try:
                 return checkpoint.read_fields(path)
+            except FileNotFoundError:  # replaced or published at this moment
+                continue
             except DamagedFile as damage:
                 problems.append(str(damage))
+    if staging.is_published(target):
+        return manifest.load(target)
     if problems:
         raise DamagedFile(
             f"no checkpoint in {work} can be read: {' | '.join(problems)}. Restore one from a "

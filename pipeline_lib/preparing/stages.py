@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib import atomic, encoders
+from pipeline_lib import encoders
+from pipeline_lib.durable import atomic
 from pipeline_lib.encoders import Encoded, Encoder
 from pipeline_lib.engines import Closable
 from pipeline_lib.errors import EncoderMismatch, TokenizerError

@@ -4,16 +4,31 @@
     open/                 shards that still grow
     payload/              complete shards and, last, metadata.json
     lane_03/              a lane's own checkpoint when there are several lanes
+    discarded             only while the folder is being removed: what is left then is no run
 <name>/                   appears once, by one rename of payload/
 """
 
+import contextlib
+import errno
+import logging
+import os
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
-from pipeline_lib import atomic, checkpoint
-from pipeline_lib.errors import NothingToResume, OutputExists
+from pipeline_lib import checkpoint
+from pipeline_lib.durable import atomic, folders
+from pipeline_lib.errors import NothingToResume, OutputExists, PipelineError
+from pipeline_lib.lock import FolderLock
 
 MANIFEST = "metadata.json"
-LOCK = "lock"
+LOCK, DISCARDED = "lock", "discarded"
+_LOG = logging.getLogger(__name__)
+_DROPPING = re.compile(
+    r"\.DS_Store|\._.*|\.localized|\.Spotlight-V100|\.Trashes|\.fseventsd|Thumbs\.db|ehthumbs\.db"
+    r"|desktop\.ini|\.directory|\.nfs[0-9a-f]+|\.fuse_hidden[0-9a-f]+|\.ipynb_checkpoints",
+    re.IGNORECASE,
+)
 
 
 def staging_of(output_dir: Path) -> Path:
@@ -24,6 +39,16 @@ def staging_of(output_dir: Path) -> Path:
 def lane_folder(staging: Path, lane: int, lanes: int) -> Path:
     """Where a lane keeps its checkpoint: the staging folder itself when it is the only one."""
     return staging / f"lane_{lane:02d}" if lanes > 1 else staging
+
+
+def is_discarded(staging: Path) -> bool:
+    """Whether a run died while it removed its working folder, so that nothing in it counts."""
+    return (staging / DISCARDED).exists()
+
+
+def is_dropping(name: str) -> bool:
+    """Whether a file of that name is what a desktop or file system leaves in any folder."""
+    return _DROPPING.fullmatch(name) is not None
 
 
 def is_published(output_dir: Path) -> bool:
@@ -40,7 +65,7 @@ def is_published(output_dir: Path) -> bool:
 
 def has_commit(staging: Path) -> bool:
     """Whether a run committed anything there; ``OutputExists`` for a folder that is not ours."""
-    if not staging.exists():
+    if not staging.exists() or is_discarded(staging):
         return False
     if any(checkpoint.exists(folder) for folder in [staging, *staging.glob("lane_*")]):
         return True
@@ -51,8 +76,8 @@ def has_commit(staging: Path) -> bool:
 def _require_untouched(staging: Path) -> None:
     """Before the first commit a run leaves only its rooms, a lock and the first snapshot."""
     rooms = {LOCK, "open", "payload", checkpoint.CURRENT + ".tmp", checkpoint.FIRST_BUFFER}
-    found = [path for path in staging.rglob("*") if path.name not in rooms]
-    more = sorted(path.name for path in found if not path.name.startswith("lane_"))
+    names = {name for _, inner, files in os.walk(staging) for name in (*inner, *files)} - rooms
+    more = sorted(n for n in names if not n.startswith("lane_") and not is_dropping(n))
     if more:
         raise OutputExists(
             f"{staging} holds {', '.join(more[:3])} but no checkpoint.json, so the checkpoint was "
@@ -84,12 +109,38 @@ def require_unfinished(output_dir: Path) -> None:
         )
 
 
+def require(output_dir: Path, resume: bool | str) -> None:
+    """Refuse what does not fit: ``resume`` as ``prepare`` takes it."""
+    if resume is False:
+        require_fresh(output_dir)
+    elif resume is True:
+        require_unfinished(output_dir)
+    else:
+        has_commit(staging_of(output_dir))  # refuses a folder that is none of ours
+
+
+@contextlib.contextmanager
+def occupied(staging: Path) -> Iterator[None]:
+    """Hold the working folder, made if absent; ``Locked`` if another process does."""
+    with contextlib.ExitStack() as held:
+        while True:
+            folders.make_folder(staging)
+            with contextlib.suppress(FileNotFoundError):  # its last holder has just removed it
+                held.enter_context(FolderLock(staging / LOCK))
+                break
+        yield
+
+
 def make(staging: Path, lanes: int) -> None:
-    """Create the working folder with its rooms, durably."""
+    """Create the rooms of an occupied working folder, durably, after taking out what is left
+    of a discarded run."""
+    if is_discarded(staging):
+        _empty(staging)
+        atomic.remove(staging / DISCARDED)
     for folder in (staging, staging / "open", staging / "payload"):
-        atomic.make_folder(folder)
+        folders.make_folder(folder)
     for lane in range(lanes):
-        atomic.make_folder(lane_folder(staging, lane, lanes))
+        folders.make_folder(lane_folder(staging, lane, lanes))
 
 
 def sweep(staging: Path, lane_files: str, named: set[str]) -> None:
@@ -98,3 +149,49 @@ def sweep(staging: Path, lane_files: str, named: set[str]) -> None:
         for path in (staging / room).glob(lane_files):
             if path.name not in named:
                 atomic.remove(path)
+
+
+def clear_payload(payload: Path, named: Collection[str]) -> None:
+    """Before publication: take out what an operating system left there.
+
+    ``OutputExists`` for any other file that is not ``named``.
+    """
+    for path in sorted(payload.iterdir()):
+        if path.name in named or path.name in (MANIFEST, MANIFEST + ".tmp"):
+            continue
+        if not is_dropping(path.name) or path.is_dir():
+            raise OutputExists(
+                f"{path} is in the folder to be published but no run has written it; move it "
+                "away, then go on with --resume"
+            )
+        atomic.remove(path)
+
+
+def discard(staging: Path) -> None:
+    """Remove an occupied working folder; a failure is only a warning.
+
+    A mark goes in first and comes out last, so a run that dies in between leaves a folder which
+    the next one knows for refuse.
+    """
+    try:
+        atomic.write_new(staging / DISCARDED, [])
+        folders.sync_folder(staging)
+        _empty(staging)
+        folders.remove_tree(staging)
+    except (OSError, PipelineError) as error:
+        if getattr(error, "errno", None) != errno.ENOTEMPTY:  # the next process is in there
+            _LOG.warning("could not remove %s (%s); nothing in it is needed", staging, error)
+
+
+def discard_leftover(staging: Path) -> None:
+    """Beside a published folder, discard what is no run any more: its payload was published."""
+    if is_discarded(staging) or not (staging / "payload").exists():
+        discard(staging)
+
+
+def _empty(staging: Path) -> None:
+    """Durably remove all but the mark and the lock."""
+    for path in sorted(staging.iterdir()):
+        if path.name not in (DISCARDED, LOCK):
+            folders.remove_tree(path)
+    folders.sync_folder(staging)

@@ -29,7 +29,6 @@ from pipeline_lib.remote.patience import (
 
 UNKNOWN = -1
 """Size of a file whose size the Hub does not list."""
-CONVERTED = "refs/convert/parquet"
 _LOG = logging.getLogger(__name__)
 _HEX40, _HEX64 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
 

@@ -14,9 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from pipeline_lib import atomic, digest
+from pipeline_lib import digest
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import Columns
+from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.lock import FolderLock
 from pipeline_lib.sampledata import sample_dialogues, sample_reasoning, sample_rows, sample_trees
@@ -113,16 +114,16 @@ def make_corpus(folder: Path) -> list[Path]:
         _check_corpus(folder, files)
         return files
     staging = folder.with_name(folder.name + ".incomplete")
-    atomic.make_folder(staging)
+    folders.make_folder(staging)
     with FolderLock(staging / "lock"):
         payload = staging / "payload"
-        atomic.remove_tree(payload)
-        atomic.make_folder(payload)
+        folders.remove_tree(payload)
+        folders.make_folder(payload)
         voice = Voice(SEED, _stream(CORPUS))
         sizes = {file.name: _write_part(payload / file.name, voice) for file in files}
         atomic.save_json(payload / saved.MANIFEST, {"sample": SAMPLE_VERSION, "sizes": sizes})
-        atomic.publish_folder(payload, folder)
-        atomic.remove_tree(staging)
+        folders.publish_folder(payload, folder)
+        folders.remove_tree(staging)
     return files
 
 
