@@ -5,6 +5,7 @@ versions 1 and 2, are read from wherever the process is and from all groups abov
 is where the tree of files of the kernel begins, for tests.
 """
 
+import ctypes
 import os
 import shutil
 from collections.abc import Iterator
@@ -108,3 +109,10 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def trim_heap() -> None:
+    """Give free pages of the C heap back; of the C libraries only glibc keeps them."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)

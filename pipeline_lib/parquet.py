@@ -47,6 +47,11 @@ def footer(path: Path) -> Footer:
         return Footer(size, hashlib.sha256(file.read(length)).hexdigest())
 
 
+def release_unused() -> None:
+    """Have Arrow give back what its allocator keeps for later."""
+    pa.default_memory_pool().release_unused()
+
+
 def open_text(path: Path, column: str) -> pq.ParquetFile:
     """The open file, after checking that ``column`` is there and holds text."""
     try:
@@ -133,7 +138,8 @@ def _bounded(array: pa.Array, first: int) -> Iterator[tuple[int, pa.Array]]:
     if array.nbytes <= BATCH_BYTES:
         yield first, array.slice(first)
         return
-    ends = np.cumsum(pc.fill_null(pc.binary_length(array), 0).to_numpy(zero_copy_only=False))
+    # Arrow's own ways to numpy, and its fill_null, would import pandas, which takes a second.
+    ends = np.cumsum([length or 0 for length in pc.binary_length(array).to_pylist()])
     while first < len(array):
         before = int(ends[first - 1]) if first else 0
         stop = max(int(np.searchsorted(ends, before + BATCH_BYTES, "right")), first + 1)

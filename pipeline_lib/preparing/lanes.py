@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pipeline_lib import checkpoint, order
+from pipeline_lib import checkpoint, machine, order, parquet
 from pipeline_lib.encoders import Encoded
 from pipeline_lib.engines import Prefetched, prefetch
 from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
@@ -31,6 +31,9 @@ from pipeline_lib.sources import blocks, check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
 _DEPTH = 2
+_TRIM_EVERY = 16
+"""Batches between two times that free memory goes back. Documents of all sizes leave the shuffle
+buffer in random order, so without it the heap would grow for hours."""
 
 
 class Progress(NamedTuple):
@@ -115,7 +118,7 @@ class _Lane:
             self.crossed = True
             return
         with closing(self._stream()) as stream:
-            for batch, encoded in stream:
+            for number, (batch, encoded) in enumerate(stream, 1):
                 tokenizer = self.job.pinned.tokenizer
                 written = write_token_batch(
                     self.writers, batch, encoded, tokenizer, self.train_tokens
@@ -123,6 +126,9 @@ class _Lane:
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.on_progress(self._progress())
+                if not number % _TRIM_EVERY:
+                    parquet.release_unused()
+                    machine.trim_heap()
                 if written.crossed:
                     break
                 if batch.commit:

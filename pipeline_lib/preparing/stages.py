@@ -24,7 +24,7 @@ from pipeline_lib.shards import ShardWriter
 from pipeline_lib.tokenizer import Tokenizer
 
 Coded = tuple[Batch, Encoded]
-_HELD_AT_MOST = 8
+_HELD_AT_MOST = 6
 
 
 class EncodingStage:
@@ -39,9 +39,9 @@ class EncodingStage:
         reference = self._tokenizer.reference
         with closing(batches):
             chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
-            self.encoder, first = self._confirmed(chosen, iter(batches))
+            self.encoder, held = self._confirmed(chosen, iter(batches))
             coded = ((batch, self.encoder.encode(batch.texts)) for batch in batches)
-            for batch, encoded in chain(first, coded):
+            for batch, encoded in chain(_emptied(held), coded):
                 if self.encoder is not reference:
                     self._probe(batch, encoded)
                 yield batch, encoded
@@ -75,6 +75,13 @@ class EncodingStage:
                     f"{error}. The document is kept in {self._evidence}; start a fresh run in "
                     "another output folder with --encoder tokenizers"
                 ) from error
+
+
+def _emptied(held: list[Coded]) -> Iterator[Coded]:
+    """The items of a list, which keeps none of them alive."""
+    held.reverse()
+    while held:
+        yield held.pop()
 
 
 class Written(NamedTuple):
