@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 KINDS = ("auto", "gigatoken", "tokenizers")
-PROBE_SECONDS = 0.25
+PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
 RENEW_BYTES = 320 << 20
 _LOG = logging.getLogger(__name__)
