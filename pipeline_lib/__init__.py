@@ -28,7 +28,7 @@ the modules behind it.
         sampledata/ prose sample_rows sample_trees sample_dialogues sample_reasoning sample
         downloads/ plans
     floor 3  work: composition
-        preparing/ pinned sameness staging stages lanes manifest
+        preparing/ pinned sameness staging stages documents lanes manifest
         reading/ published
         preparing/ tokencheck verify origin preparation progress
         ./ prepare_data

@@ -156,7 +156,7 @@ def test_a_mismatch_in_the_first_documents_means_the_reference(
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
     stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
     assert len(list(stage.run(two_batches()))) == 2
-    assert stage.encoder is not None and stage.encoder.name == "tokenizers"
+    assert stage.used is not None and stage.used["name"] == "tokenizers"
     assert "using the reference encoder" in caplog.text and "b'good'" in caplog.text
 
 

@@ -6,31 +6,29 @@ lane is a resumed lane, so engines keep no books.
 
 import logging
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from pipeline_lib import checkpoint, machine, order, parquet
 from pipeline_lib.encoders import Encoded
 from pipeline_lib.engines import Prefetched, prefetch
-from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
-from pipeline_lib.order import Dice, Row, ShuffleBuffer, ShuffleState
+from pipeline_lib.errors import DamagedFile, Interrupted
+from pipeline_lib.order import ShuffleState
 from pipeline_lib.preparing import staging
+from pipeline_lib.preparing.documents import DEPTH, CommitClock, Documents, part_of_lane
 from pipeline_lib.preparing.pinned import Pinned, versions
 from pipeline_lib.preparing.sameness import check_same_run
 from pipeline_lib.preparing.stages import EncodingStage, write_token_batch
-from pipeline_lib.preparing.visits import Batch, Seen, Visitor
-from pipeline_lib.recipe import Recipe, bound_of_lane
+from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.records import Cursor, WriterState
 from pipeline_lib.shards import SPLITS, ShardWriter
 from pipeline_lib.signals import StopRequest
-from pipeline_lib.sources import blocks, check_sealed, reader_metadata
+from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
-_DEPTH = 2
 _TRIM_EVERY = 16
 """Batches between two times that free memory goes back. Documents of all sizes leave the shuffle
 buffer in random order, so without it the heap would grow for hours."""
@@ -77,8 +75,8 @@ class _Lane:
         self.folder = staging.lane_folder(job.staging, lane, self.recipe.lanes)
         self.reader = reader_metadata(job.pinned.source, self.recipe)
         self.files = self.reader["files"][lane :: self.recipe.lanes]
-        self.max_rows = _part(self.recipe.max_documents, lane, self.recipe)
-        self.train_tokens = _part(self.recipe.train_tokens, lane, self.recipe)
+        self.max_rows = part_of_lane(self.recipe.max_documents, lane, self.recipe.lanes)
+        self.train_tokens = part_of_lane(self.recipe.train_tokens, lane, self.recipe.lanes)
         self.rows_at_most = least(self.max_rows, job.pinned.source.rows_of(self.files))
         self.writers = {split: self._writer(split) for split in SPLITS}
         self.encoding = EncodingStage(
@@ -137,34 +135,13 @@ class _Lane:
         self.shuffle = self.shuffle._replace(buffer=[])
 
     def _stream(self) -> Prefetched[tuple[Batch, Encoded]]:
-        batches = self._replayed() if self.job.replay else self._batches(self.shuffle, self.seen)
-        return prefetch(self.encoding.run(prefetch(batches, _DEPTH)), _DEPTH)
-
-    def _batches(self, start: ShuffleState, seen: Seen) -> Generator[Batch, None, None]:
-        recipe = self.recipe
-        dice = Dice(recipe.seed, order.DOCUMENT_STREAM + self.lane, start.draws)
-        shuffle = ShuffleBuffer.restored(
-            start, dice, recipe.shuffle_buffer, recipe.shuffle_buffer_bytes
-        )
-        source = blocks(self.job.pinned.source, self.files, recipe.text_column, start.cursor)
-        with closing(prefetch(source, _DEPTH)) as ahead:
-            rows: Iterator[Row] = shuffle.run(ahead)
-            if self.max_rows is not None:
-                rows = islice(rows, self.max_rows - seen.rows)
-            due = _CommitClock(self.job)
-            yield from Visitor(recipe, seen).batches(shuffle, rows, due)
-
-    def _replayed(self) -> Generator[Batch, None, None]:
-        """The batches behind the committed ones, after reading those again from the start."""
-        batches = self._batches(ShuffleState(order.START, 0, [], False), Seen())
-        found = replay_source_prefix(batches, self.seen)
-        if found != self.seen:
-            raise SourceChanged(
-                f"reading the first {self.seen.rows:,} rows again gives {found}, the checkpoint "
-                f"has {self.seen}; the source was changed or shortened: restore it, or start a "
-                "fresh run in another output folder"
-            )
-        return batches
+        documents = Documents(self.job.pinned.source, self.recipe, self.lane, self.files)
+        due = CommitClock(self.job.clock, self.job.checkpoint_interval, self.job.stop)
+        if self.job.replay:
+            batches = documents.behind(self.seen, due)
+        else:
+            batches = documents.batches(self.shuffle, self.seen, due)
+        return prefetch(self.encoding.run(prefetch(batches, DEPTH)), DEPTH)
 
     def _commit(self, *, finished: bool) -> dict[str, Any]:
         for writer in self.writers.values():
@@ -175,9 +152,7 @@ class _Lane:
         return fields
 
     def _fields(self, finished: bool) -> dict[str, Any]:
-        pinned, encoder, used = self.job.pinned, self.encoding.encoder, self.encoder_before
-        if encoder is not None:
-            used = {"name": encoder.name, "version": encoder.version}
+        pinned, used = self.job.pinned, self.encoding.used or self.encoder_before
         return {
             "generation": self.generation,
             "lane": self.lane,
@@ -282,20 +257,6 @@ class _Lane:
         return {shard["file"] for state in states for shard in state["shards"]}
 
 
-class _CommitClock:
-    """Says at a batch's end whether a commit is due: by interval, or because of a signal."""
-
-    def __init__(self, job: Job) -> None:
-        self._job, self._last = job, job.clock()
-
-    def __call__(self) -> bool:
-        now = self._job.clock()
-        if not self._job.stop.requested and now - self._last < self._job.checkpoint_interval:
-            return False
-        self._last = now
-        return True
-
-
 def least(*bounds: int | None) -> int | None:
     """The smallest bound that there is."""
     return min((bound for bound in bounds if bound is not None), default=None)
@@ -319,18 +280,3 @@ def restore_writers(
             )
     for writer in writers.values():
         writer.settle()
-
-
-def replay_source_prefix(batches: Iterator[Batch], target: Seen) -> Seen:
-    """Read batches until ``target.rows`` rows are visited; returns what was seen by then."""
-    seen = Seen()
-    while seen.rows < target.rows:
-        batch = next(batches, None)
-        if batch is None:
-            break
-        seen = batch.seen
-    return seen
-
-
-def _part(total: int | None, lane: int, recipe: Recipe) -> int | None:
-    return None if total is None else bound_of_lane(total, lane, recipe.lanes)

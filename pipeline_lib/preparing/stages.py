@@ -28,21 +28,25 @@ _HELD_AT_MOST = 6
 
 
 class EncodingStage:
-    """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal."""
+    """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal.
+
+    ``used``: name and version of the encoder, once it is confirmed.
+    """
 
     def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
-        self.encoder: Encoder | None = None
+        self.used: dict[str, str] | None = None
 
     def run(self, batches: Closable[Batch]) -> Generator[Coded, None, None]:
         """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
         reference = self._tokenizer.reference
         with closing(batches):
             chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
-            self.encoder, held = self._confirmed(chosen, iter(batches))
-            coded = ((batch, self.encoder.encode(batch.texts)) for batch in batches)
+            encoder, held = self._confirmed(chosen, iter(batches))
+            self.used = {"name": encoder.name, "version": encoder.version}
+            coded = ((batch, encoder.encode(batch.texts)) for batch in batches)
             for batch, encoded in chain(_emptied(held), coded):
-                if self.encoder is not reference:
+                if encoder is not reference:
                     self._probe(batch, encoded)
                 yield batch, encoded
 
