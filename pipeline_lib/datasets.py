@@ -7,7 +7,7 @@ what travels to a worker process are paths.
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -58,13 +58,14 @@ class TokenDataset(Dataset[Any], ABC):
 
     def __getitems__(self, indices: Sequence[int]) -> Batch:
         """Several samples at once; negative indices count from the end."""
-        rows, size = np.asarray(indices, dtype=np.int64), len(self)
-        outside = rows[(rows < -size) | (rows >= size)]
-        if len(outside):
-            raise IndexError(
-                f"sample {int(outside[0])} of {size:,}" + (self.EMPTY if not size else "")
-            )
-        return Batch(self._gather(np.where(rows < 0, rows + size, rows)))
+        rows, size = np.array(indices, dtype=np.int64), len(self)
+        low, high = (min(indices), max(indices)) if len(rows) else (0, -1)
+        if low < -size or high >= size:
+            wrong = low if low < -size else high
+            raise IndexError(f"sample {wrong} of {size:,}" + (self.EMPTY if not size else ""))
+        if low < 0:
+            rows[rows < 0] += size
+        return Batch(self._gather(rows))
 
 
 class ShardedTokenDataset(TokenDataset):
@@ -253,6 +254,18 @@ def _int64(file: MappedFile, rows: Rows) -> torch.Tensor:
     return torch.from_numpy(file.array[rows].astype(np.int64))
 
 
+class BatchLoader(DataLoader[Any]):
+    """A ``DataLoader`` without workers that hands on each batch as it was gathered.
+
+    The bookkeeping of the general one would take a third of the time of a batch.
+    """
+
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # its own class is not needed
+        dataset: Any = self.dataset
+        for rows in self.batch_sampler or ():
+            yield self.collate_fn(dataset.__getitems__(rows))
+
+
 def loader(
     dataset: TokenDataset,
     batch_size: int,
@@ -261,7 +274,7 @@ def loader(
     seed: int = 0,
     rank: int = 0,
     world_size: int = 1,
-) -> DataLoader[Any]:
+) -> BatchLoader:
     """Batches of tensors, each one gather, made in this process; one pass is one epoch.
 
     Its ``batch_sampler`` is a ``BatchOrder``: ``state_dict()`` is one position and the digest of
@@ -278,7 +291,7 @@ def loader(
         rank=rank,
         world_size=world_size,
     )
-    return DataLoader(dataset, batch_sampler=order, collate_fn=_as_tensors)
+    return BatchLoader(dataset, batch_sampler=order, collate_fn=_as_tensors)
 
 
 def _as_tensors(batch: Any) -> Any:

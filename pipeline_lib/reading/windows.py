@@ -54,7 +54,9 @@ class ShardWindows:
     def __init__(self, shards: Sequence[MappedFile], length: int) -> None:
         self._shards, self._length = list(shards), length
         self._dtype = shards[0].dtype if shards else "<u2"
-        self._ends = np.cumsum([shard.shape[0] for shard in shards], dtype=np.int64)
+        sizes = np.array([shard.shape[0] for shard in shards], np.int64)
+        self._ends = np.cumsum(sizes)
+        self._begins = self._ends - sizes
         self.tokens = int(self._ends[-1]) if shards else 0
         self._count = max(self.tokens - 1, 0) // length
         self.unused = max(self.tokens - 1 - self._count * length, 0)
@@ -64,28 +66,33 @@ class ShardWindows:
 
     def gather(self, windows: NDArray[np.int64]) -> NDArray[Any]:
         """The tokens of some windows, in the shards' dtype: ``[windows, length + 1]``."""
-        out = np.empty((len(windows), self._length + 1), self._dtype)
+        width, shards = self._length + 1, self._shards
         starts = windows * self._length
-        shard_of = np.searchsorted(self._ends, starts, "right")
-        whole = starts + self._length < self._ends[shard_of]
-        for number in np.unique(shard_of[whole]).tolist():
-            rows = np.flatnonzero(whole & (shard_of == number))
-            tokens = self._shards[number].array
-            local = starts[rows] - (self._ends[number] - len(tokens))
-            view = np.lib.stride_tricks.sliding_window_view(tokens, self._length + 1)
-            out[rows] = view[local]
-        for row in np.flatnonzero(~whole).tolist():
-            self._across(int(starts[row]), out[row])
-        return out
+        if len(shards) == 1 and self._count:
+            return _overlapping(shards[0].array, width)[starts]
+        shard_of = self._ends.searchsorted(starts, "right")
+        places = zip(shard_of.tolist(), (starts - self._begins[shard_of]).tolist(), strict=True)
+        pieces = [shards[number].array[first : first + width] for number, first in places]
+        if any(len(piece) < width for piece in pieces):
+            pieces = [self._across(start) for start in starts.tolist()]
+        joined = np.concatenate(pieces) if pieces else np.empty(0, self._dtype)
+        return joined.reshape(len(pieces), width)
 
-    def _across(self, start: int, out: NDArray[Any]) -> None:
-        filled, number = 0, int(np.searchsorted(self._ends, start, "right"))
-        while filled < len(out):
-            tokens = self._shards[number].array
-            first = start + filled - int(self._ends[number] - len(tokens))
-            piece = tokens[first : first + len(out) - filled]
-            out[filled : filled + len(piece)] = piece
-            filled, number = filled + len(piece), number + 1
+    def _across(self, start: int) -> NDArray[Any]:
+        """One window, which may go on in the shards behind the one it begins in."""
+        number, left = int(self._ends.searchsorted(start, "right")), self._length + 1
+        first, pieces = start - int(self._begins[number]), []
+        while left:
+            piece = self._shards[number].array[first : first + left]
+            pieces.append(piece)
+            number, first, left = number + 1, 0, left - len(piece)
+        return np.concatenate(pieces)
+
+
+def _overlapping(tokens: NDArray[Any], width: int) -> NDArray[Any]:
+    """All windows of a width as one read-only view; numpy's own function for it takes 9 us."""
+    step = tokens.itemsize
+    return np.ndarray((len(tokens) - width + 1, width), tokens.dtype, tokens, 0, (step, step))
 
 
 class Batch(Sequence[Any]):
