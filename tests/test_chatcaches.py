@@ -73,6 +73,15 @@ def test_every_conversation_is_counted_once_for_its_source(
     assert counts_table(cache).column("source") == ["chats", "none", "pairs"]
 
 
+def test_real_pairs_are_counted_apart_from_made_ones(train: Conversations, tmp_path: Path) -> None:
+    counts = dpo_cache(CacheSite(tmp_path), train, tokenizer(), max_len=200).counts
+    assert {name: (c["kept"], c["real pairs"]) for name, c in counts.items()} == {
+        "chats": (30, 0),
+        "none": (0, 0),
+        "pairs": (1, 1),
+    }
+
+
 def test_a_source_that_loses_more_than_a_twentieth_to_its_length_warns(
     train: Conversations, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -49,6 +49,7 @@ FORMAT_VERSION = 1
 BATCHES = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
 KEPT = "kept"
+REAL = "real pairs"
 WARN_SHARE = 0.05
 MASK_POLICY = "assistant content and its <|im_end|>"
 _PROBE = (
@@ -124,14 +125,16 @@ def dpo_cache(
 ) -> Cache:
     """Two rows of ``max_len`` for each pair, chosen and rejected, with one prompt.
 
-    Real pairs are used where a source has them; else the rejected answer is the chosen one's
-    last assistant turn with its words shuffled.
+    Real pairs are used where a source has them, and counted; else the rejected answer is the
+    chosen one's last assistant turn with its words shuffled.
     """
     key = _row_key("dpo", conversations, tokenizer, max_len, over_length)
-    key["rejected"] = f"real, else words shuffled, version {SYNTHETIC_VERSION}"
+    key["rejected"] = f"real (counted), else words shuffled, version {SYNTHETIC_VERSION}"
 
     def fit(template: Template, batch: Batch) -> Fitted:
-        return dpo_rows(template, with_rejected(batch), max_len, over_length)
+        fitted = dpo_rows(template, with_rejected(batch), max_len, over_length)
+        real = fitted.kept & (batch.prompt > 0)
+        return fitted._replace(flags=fitted.flags | {REAL: real})
 
     return _row_cache(site, conversations, tokenizer, key, limit, fit)
 
