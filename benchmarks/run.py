@@ -13,7 +13,7 @@ import time
 
 import inputs
 
-BENCHMARKS = ("prepare", "commits", "resume", "memory", "loading", "sft", "bpe")
+BENCHMARKS = ("prepare", "commits", "resume", "memory", "loading", "sft", "flat", "bpe")
 
 
 def main() -> None:

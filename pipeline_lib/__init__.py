@@ -24,7 +24,7 @@ the modules behind it.
         caches/ segmented cachekey
         ./ cache
         chats/ turnstore
-        downloads/ rowstream
+        downloads/ rowstream jsonlines
         sampledata/ prose sample_rows sample_trees sample_dialogues sample_reasoning sample
         downloads/ plans
     floor 3  work: composition

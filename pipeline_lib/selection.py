@@ -67,11 +67,16 @@ def sample(count: int, limit: int, seed: int, *names: str) -> NDArray[np.int64]:
 
     A smaller sample is part of a larger one.
     """
-    if limit < -1:
-        raise ValueError(f"limit is {limit}; expected a number of rows, or -1 for all of them")
-    if limit == -1 or limit >= count:
+    if sample_size(count, limit) == count:
         return np.arange(count, dtype=np.int64)
     return np.sort(permutation(count, seed, *names)[:limit])
+
+
+def sample_size(count: int, limit: int) -> int:
+    """How many rows a `sample` holds, without drawing it."""
+    if limit < -1:
+        raise ValueError(f"limit is {limit}; expected a number of rows, or -1 for all of them")
+    return count if limit == -1 else min(limit, count)
 
 
 def copies(count: int, weight: float, seed: int, *names: str) -> NDArray[np.int64]:

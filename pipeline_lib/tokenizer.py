@@ -23,7 +23,15 @@ from pipeline_lib.recipe import LOCAL
 from pipeline_lib.remote import hub
 from pipeline_lib.trainers import Trained
 
-__all__ = ["Encoded", "Encoder", "Tokenizer", "Trained", "load_tokenizer", "train_tokenizer"]
+__all__ = [
+    "Encoded",
+    "Encoder",
+    "Tokenizer",
+    "Trained",
+    "check_vocab_size",
+    "load_tokenizer",
+    "train_tokenizer",
+]
 
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
 
@@ -235,14 +243,23 @@ def _check_numbers(fields: dict[str, Any], reference: encoders.ReferenceEncoder)
             )
 
 
+def check_vocab_size(vocab_size: int) -> None:
+    """``ValueError`` unless there is room for the control tokens and the 256 byte symbols."""
+    smallest = len(CONTROL_TOKENS) + 256
+    if isinstance(vocab_size, bool) or not isinstance(vocab_size, int) or vocab_size < smallest:
+        raise ValueError(
+            f"vocab_size is {vocab_size!r}; {smallest} is the smallest possible: 256 bytes and "
+            f"{len(CONTROL_TOKENS)} control tokens"
+        )
+
+
 def train_tokenizer(texts: Iterable[str], *, vocab_size: int) -> Trained:
     """Train a byte-level BPE whose first ids are the pipeline's control tokens.
 
     ``texts`` must not contain rendered markers; they are held in memory, so bound them. The
     result's ``json`` is the same for the same texts whatever the thread count.
-    ``ValueError`` if ``vocab_size`` has no room for the control tokens and the 256 byte symbols.
+    ``ValueError`` as ``check_vocab_size`` has it. Texts that run out of pairs to merge give fewer
+    ids than ``vocab_size``.
     """
-    smallest = len(CONTROL_TOKENS) + 256
-    if vocab_size < smallest:
-        raise ValueError(f"vocab_size is {vocab_size}; {smallest} is the smallest possible")
+    check_vocab_size(vocab_size)
     return trainers.train_bpe(texts, vocab_size, CONTROL_TOKENS)

@@ -1,10 +1,15 @@
 """What the chat tests share: a small tokenizer, and conversations on disk."""
 
 import functools
+import itertools
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from tokenizers import Tokenizer as ReferenceTokenizer
+from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
 from pipeline_lib.chat import CONTROL_TOKENS
@@ -72,10 +77,7 @@ def stored(
 @functools.cache
 def tokenizer(vocab_size: int = 300) -> Tokenizer:
     """A byte-level BPE with the control tokens."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "tokenizer.json")
-        path.write_bytes(train_tokenizer(TEXTS * 20, vocab_size=vocab_size).json)
-        return load_tokenizer(path)
+    return loaded(train_tokenizer(TEXTS * 20, vocab_size=vocab_size).json)
 
 
 def control_id(token: str) -> int:
@@ -90,3 +92,50 @@ def contents(folder: Path) -> dict[str, bytes]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and path.name != "lock"
     }
+
+
+WIDE = {
+    "<|endoftext|>": 199_999,
+    "<|endofprompt|>": 200_018,
+    "<|im_start|>": 200_264,
+    "<|im_end|>": 200_265,
+    "<|im_sep|>": 200_266,
+    "<|pad|>": 200_267,
+}
+"""Where a vocabulary of the size of o200k has its control tokens, with holes between."""
+
+
+@functools.cache
+def wide_tokenizer() -> Tokenizer:
+    """A byte-level BPE of 199,998 ids and the control tokens of ``WIDE``.
+
+    All pairs of bytes are merged, and triples of small letters, whose ids pass 65,536.
+    """
+    symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
+    small = "abcdefghijklmnopqrstuvwxyz"
+    pairs = [*itertools.product(symbols, symbols)]
+    triples = ((a + b, c) for a, b in itertools.product(small, small) for c in symbols)
+    merges = [*pairs, *itertools.islice(triples, 199_998 - 256 - len(pairs))]
+    names = [*symbols, *(a + b for a, b in merges)]
+    model = models.BPE(vocab={name: i for i, name in enumerate(names)} | WIDE, merges=merges)
+    made = ReferenceTokenizer(model)
+    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    made.decoder = decoders.ByteLevel()
+    made.add_special_tokens([*WIDE])
+    return loaded(made.to_str().encode())
+
+
+def with_ordinary_marks(known: Tokenizer) -> Tokenizer:
+    """The same with all control tokens but its end token as ordinary added tokens."""
+    fields = json.loads(known.json)
+    for token in fields["added_tokens"]:
+        token["special"] = token["content"] == known.eos_token
+    return loaded(json.dumps(fields).encode())
+
+
+def loaded(data: bytes, **options: Any) -> Tokenizer:
+    """A tokenizer from the bytes of its file."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tokenizer.json")
+        path.write_bytes(data)
+        return load_tokenizer(path, **options)

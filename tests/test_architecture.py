@@ -24,6 +24,7 @@ ADDRESSES = {
     "huggingface_hub": {"hub", "patience", "footers"},
     "pyarrow.parquet": {"parquet", "sources", "footers", "rowstream", "sample"},
     "datasets": {"saved", "fetch", "plans", "sample"},
+    "pyarrow.json": {"jsonlines"},
     "yaml": {"hub"},
     "tqdm": {"progress"},
     "psutil": {"machine"},

@@ -10,6 +10,7 @@ import pytest
 from chat_world import chat_of, contents, stored, tokenizer, turns
 from crashes import seam, survives
 
+from pipeline_lib import selection
 from pipeline_lib.cache import Cache
 from pipeline_lib.caches import chatcaches
 from pipeline_lib.caches.cachesite import CacheSite
@@ -71,6 +72,15 @@ def test_every_conversation_is_counted_once_for_its_source(
     assert 0 < counts["kept"] < 30
     assert cache.counts["none"] == dict.fromkeys(counts, 0)
     assert counts_table(cache).column("source") == ["chats", "none", "pairs"]
+
+
+def test_real_pairs_are_counted_apart_from_made_ones(train: Conversations, tmp_path: Path) -> None:
+    counts = dpo_cache(CacheSite(tmp_path), train, tokenizer(), max_len=200).counts
+    assert {name: (c["kept"], c["real pairs"]) for name, c in counts.items()} == {
+        "chats": (30, 0),
+        "none": (0, 0),
+        "pairs": (1, 1),
+    }
 
 
 def test_a_source_that_loses_more_than_a_twentieth_to_its_length_warns(
@@ -140,6 +150,25 @@ def test_a_key_names_its_parts_and_no_place(train: Conversations, tmp_path: Path
     assert {"over_length", "mask_policy", "format_version", "encoding_version"} < set(key)
     assert {"probe_render", "raw_fp"} < set(key)
     assert str(tmp_path) not in str(key)
+
+
+@pytest.mark.parametrize("limit", [-1, 7])
+def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    site, mixture = CacheSite(tmp_path), mix(train, {}, seed=1)
+
+    def everything() -> list[str]:
+        rows = [
+            c(site, train, tokenizer(), max_len=90, limit=limit) for c in (sft_cache, dpo_cache)
+        ]
+        return [c.explanation for c in (*rows, pretrain_cache(site, mixture, tokenizer()))]
+
+    everything()
+    for module, name in ((selection, "sample"), (chatcaches, "template_for"), (np, "arange")):
+        monkeypatch.setattr(module, name, pytest.fail)
+    monkeypatch.setattr(Conversations, "read", pytest.fail)
+    assert all(why.endswith("used as it is") for why in everything())
 
 
 def test_a_limit_takes_that_many_conversations(train: Conversations, tmp_path: Path) -> None:

@@ -34,6 +34,19 @@ def test_the_split_follows_the_first_user_turn(tmp_path: Path) -> None:
         assert {split_for(c[0]["content"], 7, 0.25) for c in conversations} == {split}
 
 
+def test_white_space_around_the_first_user_turn_changes_no_side(tmp_path: Path) -> None:
+    spaces = ("{}", "{} ", "\n{}", "\t{}\r\n", "\u00a0{}\u3000")
+    results = [turns(space.format(f"fact {i}"), "a") for i in range(40) for space in spaces]
+    results += [
+        turns(space.format(f"text {i}"), first="assistant") for i in range(40) for space in spaces
+    ]
+    done = stored(tmp_path, {"one": results}, val_fraction=0.5)
+    train, val = ({c[0]["content"].strip() for c in side} for side in (done.train, done.val))
+    assert len(train) + len(val) == 80 and min(len(train), len(val)) > 20
+    assert not train & val
+    assert len(done.train) + len(done.val) == len(results)
+
+
 def test_a_pair_and_its_conversation_and_a_document_by_its_text_are_split(tmp_path: Path) -> None:
     for number in range(6):
         question, text = f"question {number}", f"text {number}"

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from chat_world import chat_of, control_id, stored, tokenizer, turns
+from chat_world import chat_of, control_id, loaded, stored, tokenizer, turns, wide_tokenizer
 from test_published import publish
 from torch.utils.data import DataLoader
 
 from pipeline_lib.caches.cachesite import CacheSite
-from pipeline_lib.chat import ENDOFTEXT, IM_END, PAD, Pair
+from pipeline_lib.chat import ENDOFTEXT, IM_END, PAD, Pair, render
 from pipeline_lib.chats.conversations import Conversations
 from pipeline_lib.chats.mixture import mix
 from pipeline_lib.datasets import (
@@ -232,10 +232,58 @@ def test_a_dataset_says_why_its_cache_was_used_and_what_it_left_out(
     assert again.explain().endswith("used as it is")
 
 
-def test_no_conversations_are_an_empty_dataset(tmp_path: Path) -> None:
+@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
+def test_no_conversations_are_an_empty_dataset(tmp_path: Path, made: Any) -> None:
     none = stored(tmp_path / "in", {"none": []}).train
-    for made in (SFTDataset, DPODataset):
-        assert len(made(none, tokenizer(), CacheSite(tmp_path), max_len=8)) == 0
+    dataset = made(none, tokenizer(), CacheSite(tmp_path), max_len=8)
+    assert len(dataset) == 0
+    with pytest.raises(IndexError, match="sample 0 of 0: there is nothing that fits"):
+        dataset[0]
+    with pytest.raises(ValueError, match="no sample"):
+        loader(dataset, 2)
+
+
+@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
+def test_rows_longer_than_the_whole_corpus_lose_nothing(
+    train: Conversations, tmp_path: Path, made: Any
+) -> None:
+    dataset = made(train, tokenizer(), CacheSite(tmp_path), max_len=20_000)
+    assert len(dataset) == len(train)
+    lengths = dataset.lengths(np.arange(len(dataset)))
+    assert lengths.sum() < 20_000
+    ids = flat(dataset[-1])[0]
+    assert set(ids[int(lengths.flat[-1]) + 99 :]) == {control_id(PAD)}
+
+
+def test_padding_that_is_the_end_of_a_document_is_told_from_it_by_place(tmp_path: Path) -> None:
+    shared = loaded(tokenizer().json, eos_token=PAD)
+    assert shared.eos_id == shared.token_id(PAD)
+    chats = [turns("q", f"see {PAD}"), turns("q q q", "a a b")]
+    train = stored(tmp_path / "in", {"one": chats}).train
+    site = CacheSite(tmp_path)
+    stream = PretrainDataset(mix(train, {}, seed=1), shared, site, max_len=8)
+    served = [token for i in range(len(stream)) for token in flat(stream[i])[0]]
+    assert 1 <= served.count(shared.eos_id) <= 2
+    sft, dpo = (made(train, shared, site, max_len=64) for made in (SFTDataset, DPODataset))
+    for row, chat in enumerate(chats):
+        sample, length = sft[row], int(sft.lengths(np.array([row]))[0])
+        assert sample["attention_mask"].tolist() == [1] * length + [0] * (64 - length)
+        trained = sample["labels"][sample["labels"] != -100].tolist()
+        assert shared.decode(trained) == chat[1]["content"] + IM_END
+        for ids, mask in (dpo[row][:2], dpo[row][2:]):
+            assert shared.eos_id not in ids[mask == 1].tolist()
+
+
+def test_ids_of_a_large_vocabulary_arrive_whole(train: Conversations, tmp_path: Path) -> None:
+    wide, site = wide_tokenizer(), CacheSite(tmp_path)
+    sft = SFTDataset(train, wide, site, max_len=256)
+    for row in (0, len(sft) - 1):
+        sample = sft[row]
+        shown = sample["input_ids"][sample["attention_mask"] == 1].tolist()
+        assert wide.decode(shown) == render(train[row])
+        assert max(shown) > 200_000
+    chosen = DPODataset(train, wide, site, max_len=256)[-1][0].tolist()
+    assert chosen.count(wide.token_id(IM_END)) == 2
 
 
 def test_inputs_and_targets_of_shards_share_no_bytes_and_can_be_viewed_flat(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The registry, the command line, and fetching through the real clients."""
 
+import gzip
 import json
 import os
 import subprocess
@@ -201,6 +202,42 @@ def test_another_format_than_parquet_goes_the_same_way(hub: Hub, tmp_path: Path)
     done = get(tmp_path / "first", source(streaming=True), limit=5)
     assert read(tmp_path / "first") == [f"row {n}" for n in range(5)]
     assert done.origin["limit"] == 5
+
+
+def test_json_lines_may_be_packed_and_are_sampled_like_others(hub: Hub, tmp_path: Path) -> None:
+    repo = hub.repo("dataset", "acme/chat")
+    lines = [json.dumps({"text": f"row {n}", "more": n}).encode() + b"\n" for n in range(20)]
+    packed = {f"data/train-{k}.jsonl.gz": gzip.compress(b"".join(lines[k::2])) for k in (0, 1)}
+    repo.commit(packed)
+    get(tmp_path / "all", source())
+    assert read(tmp_path / "all") == [f"row {n}" for n in (*range(0, 20, 2), *range(1, 20, 2))]
+    get(tmp_path / "some", source(), limit=5, seed=3)
+    get(tmp_path / "same", source(), limit=5, seed=3)
+    assert read(tmp_path / "some") == read(tmp_path / "same") and len(read(tmp_path / "some")) == 5
+    get(tmp_path / "first", source(streaming=True), limit=5)
+    assert read(tmp_path / "first") == [f"row {n}" for n in range(0, 10, 2)]
+
+
+def test_a_table_of_text_and_a_list_of_json_go_through_the_library(
+    hub: Hub, tmp_path: Path
+) -> None:
+    hub.repo("dataset", "acme/table").commit({"train.csv": b"text\na\nb\nc\n"})
+    hub.repo("dataset", "acme/list").commit({"train.json": b'[{"text": "a"}, {"text": "b"}]'})
+    get(tmp_path / "table", source(path="acme/table", streaming=True), limit=2)
+    get(tmp_path / "list", source(path="acme/list"))
+    assert read(tmp_path / "table") == read(tmp_path / "list") == ["a", "b"]
+
+
+def test_a_file_the_library_can_not_read_is_named_and_stops_no_other(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.repo("dataset", "acme/list").commit({"train.json": b'[{"text": "a"}, {"te'})
+    publish(hub, texts("a"))
+    monkeypatch.setitem(DATASETS, "broken", source(path="acme/list"))
+    monkeypatch.setitem(DATASETS, "chat", source())
+    broken, chat = download(["broken", "chat"], tmp_path)
+    assert (broken.status, chat.status) == (Status.FAILED, Status.DONE)
+    assert "acme/list" in broken.detail and "can not be read as json" in broken.detail
 
 
 def test_a_card_that_states_another_number_of_rows_is_warned_about(

@@ -1,11 +1,10 @@
 """Ids and masks by segments: equal to the slow reference, and proof against typed markers."""
 
 import dataclasses
-import json
 
 import numpy as np
 import pytest
-from chat_world import control_id, tokenizer
+from chat_world import control_id, tokenizer, wide_tokenizer, with_ordinary_marks
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -22,7 +21,7 @@ from pipeline_lib.chat import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD, ROL
 from pipeline_lib.chats.turnparts import in_columns
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.records import Turn
-from pipeline_lib.tokenizer import Encoded
+from pipeline_lib.tokenizer import Encoded, Tokenizer
 
 CONTENT = st.text(max_size=30) | st.sampled_from(
     [*CONTROL_TOKENS, " \n\nx", "\n", "<|im_end|><|im_"]
@@ -88,13 +87,46 @@ def test_ids_decode_to_the_rendered_text_and_trained_ids_to_the_answers(
     assert trained == "".join(answer + IM_END for answer in answers)
 
 
-@pytest.mark.parametrize("role", ROLES)
-@pytest.mark.parametrize("marker", CONTROL_TOKENS)
-def test_a_marker_typed_in_any_role_stays_text(template: Template, role: str, marker: str) -> None:
-    tokens = encoded(template, [[Turn(role=role, content=f"a{marker}b{marker}")]])
-    control = [control_id(token) for token in CONTROL_TOKENS]
-    found = [token for token in tokens.ids.tolist() if token in control]
-    assert found == [control_id(IM_START), control_id(IM_SEP), control_id(IM_END)]
+VOCABULARIES = {
+    "own": tokenizer,
+    "own, marks ordinary": lambda: with_ordinary_marks(tokenizer()),
+    "as large as o200k": wide_tokenizer,
+    "as large as o200k, marks ordinary": lambda: with_ordinary_marks(wide_tokenizer()),
+}
+
+
+@pytest.fixture(scope="module", params=VOCABULARIES)
+def vocabulary(request: pytest.FixtureRequest) -> Tokenizer:
+    return VOCABULARIES[request.param]()
+
+
+def test_every_marker_in_every_role_stays_text_whatever_the_vocabulary(
+    vocabulary: Tokenizer,
+) -> None:
+    template = template_for(vocabulary)
+    marks = (*CONTROL_TOKENS, "<|endofprompt|>", "<|im_end|><|im_start|>system<|im_sep|>")
+    chats = [[Turn(role=r, content=f"a{m}b, {m}")] for r in ROLES for m in marks]
+    tokens = encoded(template, chats)
+    control = {vocabulary.token_id(token) for token in CONTROL_TOKENS}
+    cuts = tokens.bounds[1:-1]
+    parts = zip(np.split(tokens.ids, cuts), np.split(tokens.mask, cuts), strict=True)
+    for (turn,), (ids, mask) in zip(chats, parts, strict=True):
+        found = [token for token in ids.tolist() if token in control]
+        assert found == [template.start, template.sep, template.end]
+        assert vocabulary.decode(ids.tolist()) == render([turn])
+        trained = turn["content"] + IM_END if turn["role"] == "assistant" else ""
+        assert vocabulary.decode(ids[mask == 1].tolist()) == trained
+
+
+def test_ids_of_a_large_vocabulary_pass_two_bytes() -> None:
+    turn = Turn(role="assistant", content="abc")
+    start, *role, sep, content, end = encoded(template_for(wide_tokenizer()), [[turn]]).ids.tolist()
+    assert (start, sep, end) == (200_264, 200_266, 200_265)
+    assert all(65_536 < token < 199_998 for token in (*role, content))
+
+
+def test_a_tokenizer_whose_marks_are_special_is_left_as_it_is() -> None:
+    assert with_special_marks(tokenizer()) is tokenizer()
 
 
 def test_bounds_say_where_each_turn_lies(template: Template) -> None:
@@ -102,17 +134,6 @@ def test_bounds_say_where_each_turn_lies(template: Template) -> None:
     tokens = encoded(template, [[first, second]])
     pieces = np.split(tokens.ids, tokens.bounds[1:-1])
     assert [tokenizer().decode(p.tolist()) for p in pieces] == [render([first]), render([second])]
-
-
-def test_marks_that_a_foreign_tokenizer_holds_as_ordinary_tokens_stay_text() -> None:
-    fields = json.loads(tokenizer().json)
-    for token in fields["added_tokens"]:
-        token["special"] = token["content"] == tokenizer().eos_token
-    foreign = dataclasses.replace(tokenizer(), json=json.dumps(fields).encode())
-    assert with_special_marks(tokenizer()) is tokenizer()
-    tokens = encoded(template_for(foreign), [[Turn(role="user", content=f"{IM_END}{PAD}")]])
-    assert tokens.ids.tolist().count(control_id(IM_END)) == 1
-    assert control_id(PAD) not in tokens.ids.tolist()
 
 
 def test_padding_may_be_the_end_of_a_document_but_no_mark_of_a_turn() -> None:

@@ -223,6 +223,19 @@ def test_a_server_that_is_gone_is_a_network_error() -> None:
     assert pauses == [0.01, 0.02]
 
 
+def test_a_file_is_read_in_blocks_as_they_are_asked_for_and_goes_on_after_a_fault(hub: Hub) -> None:
+    repo = hub.repo("dataset", "acme/lines")
+    repo.lfs_patterns += ("*.jsonl",)
+    repo.commit({"a.jsonl": bytes(range(256)) * 40, "none.jsonl": b""})
+    known = listing("acme/lines")
+    blocks = client.remote_blocks(known, "a.jsonl", block_bytes=4_000, patience=QUICK)
+    first = next(blocks)
+    assert len(first) == 4_000 == hub.journal.bytes_sent("/cdn/")
+    hub.fault("/cdn/", cut_after=100)
+    assert b"".join([first, *blocks]) == repo.file("a.jsonl")
+    assert list(client.remote_blocks(known, "none.jsonl", patience=QUICK)) == []
+
+
 def test_a_footer_is_read_without_the_data(hub: Hub) -> None:
     rows = [{"text": os.urandom(200).hex()} for _ in range(2000)]
     publish_dataset(hub, "acme/big", {"default": {"train": [rows]}})

@@ -24,6 +24,18 @@ def test_weights_decide_how_often_each_row_comes(train: Conversations) -> None:
     assert len(mixture.texts) == 10
 
 
+@pytest.mark.parametrize(("weight", "rows"), [(0, 0), (0.3, 3), (1, 10), (2.5, 25)])
+def test_a_weight_is_whole_repeats_and_a_part_of_one_more(
+    tmp_path: Path, weight: float, rows: int
+) -> None:
+    sources = {"one": [chat_of(i) for i in range(10)], "other": [chat_of(99)]}
+    texts = mix(stored(tmp_path, sources).train, {"one": weight}, seed=1).texts
+    times = Counter(text for text in texts if text != render(chat_of(99)))
+    assert times.total() == rows == len(texts) - 1
+    counts = {times[render(chat_of(i))] for i in range(10)}
+    assert counts == {int(weight), int(weight + 0.9)}
+
+
 def test_empty_and_weightless_sources_are_listed_with_nothing(train: Conversations) -> None:
     table = mix(train, {"one": 1, "empty": 3, "zero": 0}, seed=1).report()
     assert table.column("source") == ["one", "empty", "zero"]

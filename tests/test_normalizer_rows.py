@@ -10,6 +10,7 @@ import pytest
 
 from download_data import DATASETS
 from pipeline_lib.chat import Pair, Reject, check
+from pipeline_lib.chats.verdicts import NO_CONTRAST, NO_RIVAL
 from pipeline_lib.records import Turn
 
 NORMALIZERS = notebook.normalizers()
@@ -70,6 +71,8 @@ NEMOTRON = {
     "license": "CC BY 4.0",
     "system_prompt": "detailed thinking on",
 }
+TALK = ("prompter: Why?", TELL, "user: And?", "assistant: Yes.")
+TREE = {"messages": said(*TALK), "worse": said(*TALK[:3], "assistant: No.")}
 SWITCH = "system: detailed thinking on"
 
 TYPICAL: list[tuple[str, dict[str, Any], Any]] = [
@@ -79,7 +82,7 @@ TYPICAL: list[tuple[str, dict[str, Any], Any]] = [
         {"dialogue": ["Why?", "So.", "Ah."], "speakers": ["Ida", "Tom", "Ida"]},
         [ASK, TELL],
     ),
-    ("oasst2", {"messages": said("prompter: Why?", TELL)}, [ASK, TELL]),
+    ("oasst2", {"messages": said("prompter: Why?", TELL), "worse": []}, [ASK, TELL]),
     (
         "openthoughts",
         {
@@ -132,7 +135,16 @@ QUIRKS: list[tuple[str, dict[str, Any], Any]] = [
     ("soda", {"dialogue": ["a", "b", "c"], "speakers": ["I", "T", "P"]}, "more than two speakers"),
     ("soda", {"dialogue": ["Why?", "So."], "speakers": ["I", "T", "I"]}, [ASK, TELL]),
     ("soda", {"dialogue": ["Why?", "So"], "speakers": ["I", "I"]}, "no assistant turn"),
-    ("oasst2", {"messages": said("prompter: Why?")}, "no assistant turn"),
+    ("oasst2", {"messages": said("prompter: Why?"), "worse": []}, "no assistant turn"),
+    ("oasst2", TREE, ([ASK, TELL, "user: And?"], ["assistant: Yes."], ["assistant: No."])),
+    (
+        "oasst2",  # a question behind the last answer goes, the pair stays
+        TREE | {"messages": said(*TALK, "prompter: Eh?")},
+        ([ASK, TELL, "user: And?"], ["assistant: Yes."], ["assistant: No."]),
+    ),
+    ("oasst2", TREE | {"worse": said(*TALK[:3], "assistant: Yes. ")}, [ASK, TELL, *TALK[2:]]),
+    ("oasst2", TREE | {"worse": said(*TALK[:3], "assistant: ")}, [ASK, TELL, *TALK[2:]]),
+    ("oasst2", TREE | {"messages": said(*TALK[:3], "assistant: ")}, [ASK, TELL]),
     (
         "openthoughts",
         {"conversations": said(ASK, "assistant: <|begin_of_thought|>hm", keys=("from", "value"))},
@@ -266,6 +278,8 @@ def test_repairs_of_quirks_are_noted() -> None:
         "control marker kept as text",
     )
     assert notes("wikipedia", {"title": "Bay", "text": "x" * 5_000}) == ("cut to 4,096 bytes",)
+    assert notes("oasst2", TREE | {"worse": TREE["messages"]}) == (NO_CONTRAST,)
+    assert notes("oasst2", TREE | {"worse": said(*TALK[:3], "assistant: ")}) == (NO_RIVAL,)
     lists = {"previous_utterance": ["Why?", "So."], "free_messages": ["x"], "guided_messages": []}
     assert notes("bst", lists) == (
         "lists of utterances differ in length",

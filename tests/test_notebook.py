@@ -7,7 +7,7 @@ from pathlib import Path
 
 import notebook
 import pytest
-from nbclient.exceptions import DeadKernelError
+from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from download_data import DATASETS
 
@@ -55,6 +55,13 @@ def test_normalizers_are_at_most_twelve_lines() -> None:
     for cell in notebook.load().cells:
         if "normalizer" in cell.metadata.get("tags", []):
             assert cell.source.count("\n") < 12
+
+
+def test_a_vocabulary_that_can_not_be_stops_before_anything_is_made(tmp_path: Path) -> None:
+    run = notebook.small(tmp_path, until="normalize", VOCAB_SIZE=100)
+    with pytest.raises(CellExecutionError, match="vocab_size is 100; 261 is the smallest"):
+        notebook.run(run)
+    assert not list(tmp_path.iterdir())
 
 
 def test_the_whole_notebook_runs_and_every_loss_falls(undisturbed: tuple[Path, str]) -> None:

@@ -80,11 +80,16 @@ def test_a_parquet_pointer_is_sized_on_its_branch(hub: Hub, tmp_path: Path) -> N
 
 
 def test_other_formats_are_estimated_from_their_files(hub: Hub, tmp_path: Path) -> None:
-    repo = hub.repo("dataset", "acme/chat")
-    repo.commit({"data/train.jsonl": b'{"text": "a"}\n' * 100})
-    (chat,) = look(tmp_path, chat=source()).sizes
-    assert (chat.network, chat.saved, chat.extra) == (1400, 1400, 1400)
-    assert chat.note == "estimated from file sizes"
+    lines = hub.repo("dataset", "acme/lines")
+    lines.commit({"data/train.jsonl": b'{"text": "a"}\n' * 100})
+    table = hub.repo("dataset", "acme/table")
+    table.commit({"data/train.csv": b"text\n" + b"a\n" * 100})
+    report = look(tmp_path, lines=source(path="acme/lines"), table=source(path="acme/table"))
+    assert [(s.network, s.saved, s.extra) for s in report.sizes] == [
+        (1400, 1400, 0),
+        (205, 205, 205),  # a further copy lies in the cache of datasets
+    ]
+    assert {size.note for size in report.sizes} == {"estimated from file sizes"}
 
 
 def test_a_gated_source_without_a_token_is_flagged_and_sized_by_its_public_card(

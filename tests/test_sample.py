@@ -129,6 +129,16 @@ def test_oasst2_has_deleted_rejected_and_orphaned_messages_in_interleaved_trees(
     assert {row["rank"] for row in found} >= {None, 0, 1, 2}
 
 
+def test_oasst2_has_ranked_siblings_some_of_them_with_equal_texts() -> None:
+    answers: dict[Any, list[Any]] = {}
+    for row in rows("oasst2"):
+        if row["role"] == "assistant":
+            answers.setdefault(row["parent_id"], []).append((row["rank"], row["text"]))
+    ranked = [dict(found) for found in answers.values() if len({rank for rank, _ in found}) > 1]
+    assert len(ranked) > 300
+    assert any(found.get(0) and found.get(0) == found.get(1) for found in ranked)
+
+
 def test_openthoughts_has_every_form_of_reasoning() -> None:
     answers = [
         row["conversations"][-1]["value"]

@@ -4,8 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 from chat_world import CHATS, chat_of, rows_of, run, turns
 
+from pipeline_lib.chats import sourcerows
 from pipeline_lib.chats.conversations import open_rows
 from pipeline_lib.chats.sourcerows import READ_ROWS, PickedRows
 from pipeline_lib.downloads import saved
@@ -32,6 +34,18 @@ TREE = rows_of(
 )
 
 
+def test_a_row_of_a_tree_source_has_the_worse_answer_beside_the_best(tmp_path: Path) -> None:
+    (row,) = PickedRows("one", TREE, 1, -1).block(0)
+    assert [m["text"] for m in row["messages"]] == ["q", "better"]
+    assert [m["text"] for m in row["worse"]] == ["q", "worse"]
+
+
+def test_trees_are_found_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = list(PickedRows("one", TREE, 1, -1).block(0))
+    monkeypatch.setattr(sourcerows, "_TREE_ROWS", 2)
+    assert list(PickedRows("one", TREE, 1, -1).block(0)) == whole
+
+
 def of_a_path(row: dict[str, Any]) -> Any:
     return [{"role": m["role"], "content": m["text"]} for m in row["messages"]]
 
@@ -39,7 +53,7 @@ def of_a_path(row: dict[str, Any]) -> Any:
 def test_a_row_of_a_tree_source_is_its_best_path(tmp_path: Path) -> None:
     done = run(tmp_path, TREE, of_a_path, val_fraction=1e-9)
     assert list(done.train) == [turns("q", "better")]
-    assert done.reports["one"].messages["beside the best path"] == 1
+    assert done.reports["one"].messages["ranked below the last answer"] == 1
 
 
 def test_a_limit_is_a_seeded_sample_that_grows(tmp_path: Path) -> None:

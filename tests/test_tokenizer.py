@@ -245,8 +245,9 @@ def test_a_tokenizer_that_is_nowhere_is_an_error_of_the_hub(hub: Hub) -> None:
 
 def test_training_refuses_a_vocabulary_without_room_for_every_byte() -> None:
     smallest = len(CONTROL_TOKENS) + 256
-    with pytest.raises(ValueError, match=f"vocab_size is 260; {smallest} is the smallest"):
-        train_tokenizer([], vocab_size=260)
+    for wrong in (260, -1, 4e4, True):
+        with pytest.raises(ValueError, match=f"vocab_size is {wrong}; {smallest} is the smallest"):
+            train_tokenizer([], vocab_size=wrong)  # type: ignore[arg-type]
     assert (
         len(json.loads(train_tokenizer([], vocab_size=smallest).json)["model"]["vocab"]) == smallest
     )

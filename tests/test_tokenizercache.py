@@ -131,8 +131,22 @@ def test_a_prompt_for_generation_opens_an_assistant_turn(foreign: Any) -> None:
     assert text == render(chat_of(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
 
 
+def test_texts_with_too_few_pairs_give_fewer_ids_and_a_warning_with_both_numbers(
+    mixture: Mixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = CacheSite(tmp_path)
+    trained_tokenizer(mixture, site, vocab_size=290)
+    assert "ran out" not in caplog.text
+    for _ in range(2):  # also when it is only loaded
+        caplog.clear()
+        made = trained_tokenizer(mixture, site, vocab_size=5_000).tokenizer
+        assert f"has {made.vocab_bound} ids, vocab_size asked for 5,000" in caplog.text
+    assert 290 < made.vocab_bound < 1_000
+
+
 def test_sizes_and_budgets_that_can_not_be_are_refused(mixture: Mixture, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="vocab_size"):
         trained_tokenizer(mixture, CacheSite(tmp_path), vocab_size=10)
+    assert not list(tmp_path.glob("tokenizer-*"))
     with pytest.raises(ValueError, match="max_bytes"):
         trained_tokenizer(mixture, CacheSite(tmp_path), vocab_size=290, max_bytes=0)

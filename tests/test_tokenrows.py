@@ -52,6 +52,11 @@ def size_of(template: Template, *conversation: Turn) -> int:
     return int(sft_rows(template, batch_of(list(conversation)).turns, 4_000, "drop").lengths[0])
 
 
+def head_of(template: Template, question: str) -> int:
+    """Tokens up to the mark in front of the answer."""
+    return size_of(template, *turns(question, "x")) - 2
+
+
 def flagged(fitted: Fitted) -> dict[str, list[int]]:
     return {
         name: np.flatnonzero(flags).tolist() for name, flags in fitted.flags.items() if flags.any()
@@ -160,6 +165,52 @@ def test_a_pair_is_dropped_if_either_side_is_too_long(template: Template) -> Non
     fitted = dpo_rows(template, batch, 60, "drop")
     assert fitted.kept.tolist() == [False, False, True]
     assert flagged(fitted) == {TOO_LONG: [0, 1]}
+
+
+@pytest.mark.parametrize("longer", [0, 1])
+@pytest.mark.parametrize(("spare", "kept"), [(-1, False), (0, True), (1, True)])
+def test_the_longer_side_of_a_pair_may_be_exactly_as_long_as_the_width(
+    template: Template, longer: int, spare: int, kept: bool
+) -> None:
+    answers = ["short", "x y z " * 5]
+    made = pair("p", *(answers if longer else answers[::-1]))
+    width = size_of(template, *turns("p", answers[1])) + spare
+    for rule in ("drop", "truncate_turns"):
+        fitted = dpo_rows(template, batch_of(made), width, rule)  # type: ignore[arg-type]
+        assert fitted.kept.tolist() == [kept]
+        assert flagged(fitted) == ({} if kept else {TOO_LONG: [0]})
+        if kept:
+            assert fitted.lengths[0, longer] == width - spare > fitted.lengths[0, 1 - longer]
+            assert fitted.ids[0, longer, width - spare - 1] == control_id(IM_END)
+            assert fitted.mask[0, longer, width - spare - 1] == 1
+    cut = dpo_rows(template, batch_of(made), width, "truncate_right")
+    assert flagged(cut) == ({} if kept else {CUT: [0]})
+    assert cut.lengths[0, longer] == min(width, width - spare)
+
+
+@pytest.mark.parametrize(
+    ("rule", "reason"),
+    [("drop", TOO_LONG), ("truncate_turns", TOO_LONG), ("truncate_right", NO_TARGET)],
+)
+@pytest.mark.parametrize("spare", [-20, -1, 0])
+def test_a_prompt_as_long_as_the_width_leaves_nothing_to_learn(
+    template: Template, rule: OverLength, reason: str, spare: int
+) -> None:
+    question = "why " * 30
+    width = head_of(template, question) + spare
+    chat, made = turns(question, "So be it."), pair(question, "So.", "No.")
+    assert flagged(sft_rows(template, batch_of(chat).turns, width, rule)) == {reason: [0]}
+    assert flagged(dpo_rows(template, batch_of(made), width, rule)) == {reason: [0]}
+
+
+def test_one_token_behind_the_prompt_is_enough_to_learn_from(template: Template) -> None:
+    width = head_of(template, "why?") + 1
+    fitted = sft_rows(template, batch_of(turns("why?", "So.")).turns, width, "truncate_right")
+    assert (fitted.mask.sum(), fitted.mask[0, -1]) == (1, 1)
+    pairs = batch_of(pair("why?", "So.", "No."), pair("why?", "So.", "So?"))
+    fitted = dpo_rows(template, pairs, width, "truncate_right")
+    assert flagged(fitted) == {CUT: [0], EQUAL: [1]}
+    assert fitted.mask.sum(axis=2).tolist() == [[1, 1]]
 
 
 def test_pairs_that_are_equal_after_a_cut_or_lost_their_answers_are_dropped(

@@ -2,16 +2,20 @@
 
 import pytest
 
-from pipeline_lib.chat import Pair, Reject
+from pipeline_lib.chat import Pair, Reject, Turns, check
 from pipeline_lib.chats.turns import assistant, user
 from pipeline_lib.chats.verdicts import (
+    NO_CONTRAST,
+    NO_RIVAL,
     SHORTENED,
     first_answers,
     flagged,
     noncommercial,
+    paired,
     ranked,
     wrong_answer,
 )
+from pipeline_lib.records import Turn
 
 
 def test_the_winner_comes_first_and_a_tie_is_a_rejection() -> None:
@@ -30,6 +34,34 @@ def test_what_follows_the_first_answers_is_cut_with_a_note() -> None:
     )
     short = Pair([user("q")], [assistant("x")], [assistant("y")], ("note",))
     assert first_answers(short) == short
+
+
+BEST = Turns([user("q"), assistant("x"), user("r"), assistant("y")], ["note"])
+
+
+def test_two_talks_that_differ_in_their_last_answer_make_a_pair_with_the_rest_as_prompt() -> None:
+    made = paired(BEST, Turns([*BEST[:3], assistant("z")]))
+    assert made == Pair(BEST[:3], [assistant("y")], [assistant("z")], ("note",))
+    assert check(made) == made
+
+
+@pytest.mark.parametrize(
+    ("worse", "note"),
+    [
+        ([*BEST[:3], assistant(" y\n")], NO_CONTRAST),
+        ([*BEST[:3], assistant(" ")], NO_RIVAL),
+        ([*BEST[:1], assistant("z")], NO_RIVAL),
+        ([user("other"), *BEST[1:3], assistant("z")], NO_RIVAL),
+        ([*BEST, user("s"), assistant("z")], NO_RIVAL),
+        ([], NO_RIVAL),
+    ],
+)
+def test_without_a_pair_the_better_talk_stays_whole_and_the_reason_is_noted(
+    worse: list[Turn], note: str
+) -> None:
+    kept = paired(BEST, Turns(worse))
+    assert isinstance(kept, Turns)
+    assert (kept, kept.notes) == (BEST, ("note", note))
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ FORMAT_VERSION = 1
 BATCHES = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
 KEPT = "kept"
+REAL = "real pairs"
 WARN_SHARE = 0.05
 MASK_POLICY = "assistant content and its <|im_end|>"
 _PROBE = (
@@ -83,7 +84,8 @@ def pretrain_cache(
         return Block({_STREAM: np.concatenate(streams)}, functools.reduce(added, blocks, {}))
 
     index = index if limit == -1 else index[:limit]
-    return open_or_build(site, _plan("pretrain", key, (_STREAM,), index, tokenizer, encode))
+    rows = (len(index), lambda: index)
+    return open_or_build(site, _plan("pretrain", key, (_STREAM,), rows, tokenizer, encode))
 
 
 def _with_ends(template: Template, batch: Batch) -> tuple[Ids, dict[str, NDArray[np.int64]]]:
@@ -124,14 +126,16 @@ def dpo_cache(
 ) -> Cache:
     """Two rows of ``max_len`` for each pair, chosen and rejected, with one prompt.
 
-    Real pairs are used where a source has them; else the rejected answer is the chosen one's
-    last assistant turn with its words shuffled.
+    Real pairs are used where a source has them, and counted; else the rejected answer is the
+    chosen one's last assistant turn with its words shuffled.
     """
     key = _row_key("dpo", conversations, tokenizer, max_len, over_length)
-    key["rejected"] = f"real, else words shuffled, version {SYNTHETIC_VERSION}"
+    key["rejected"] = f"real (counted), else words shuffled, version {SYNTHETIC_VERSION}"
 
     def fit(template: Template, batch: Batch) -> Fitted:
-        return dpo_rows(template, with_rejected(batch), max_len, over_length)
+        fitted = dpo_rows(template, with_rejected(batch), max_len, over_length)
+        real = fitted.kept & (batch.prompt > 0)
+        return fitted._replace(flags=fitted.flags | {REAL: real})
 
     return _row_cache(site, conversations, tokenizer, key, limit, fit)
 
@@ -184,8 +188,10 @@ def _row_cache(
         arrays = dict(zip(names, parts, strict=True))
         return Block(arrays, _row_counts(conversations, batch, fitted))
 
-    rows = selection.sample(len(conversations), limit, 0, "limit", kind)
-    cache = open_or_build(site, _plan(kind, key, names, rows, tokenizer, encode))
+    count = len(conversations)
+    total = selection.sample_size(count, limit)
+    order = functools.partial(selection.sample, count, limit, 0, "limit", kind)
+    cache = open_or_build(site, _plan(kind, key, names, (total, order), tokenizer, encode))
     _warn_of_losses(cache, kind)
     return cache
 
@@ -194,18 +200,21 @@ def _plan(
     kind: str,
     key: Key,
     files: Sequence[str],
-    rows: NDArray[np.int64],
+    rows: tuple[int, Callable[[], NDArray[np.int64]]],
     tokenizer: "Tokenizer",
     encode: Callable[[Template, NDArray[np.int64]], Block],
 ) -> Plan:
+    total, order = rows
+
     @functools.cache
-    def template() -> Template:  # choosing an encoder takes a moment; a complete cache needs none
-        return template_for(tokenizer)
+    def needed() -> tuple[Template, NDArray[np.int64]]:  # to build; a complete cache needs neither
+        return template_for(tokenizer), order()
 
     def block(start: int, stop: int) -> Block:
-        return encode(template(), rows[start:stop])
+        template, places = needed()
+        return encode(template, places[start:stop])
 
-    return Plan(kind, key, files, len(rows), BATCHES[kind], block)
+    return Plan(kind, key, files, total, BATCHES[kind], block)
 
 
 def _row_counts(conversations: Conversations, batch: Batch, fitted: Fitted) -> Counts:

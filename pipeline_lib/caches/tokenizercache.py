@@ -18,7 +18,7 @@ from pipeline_lib.chats.mixture import Mixture
 from pipeline_lib.durable import atomic, folders
 from pipeline_lib.errors import CacheError
 from pipeline_lib.lock import FolderLock
-from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from pipeline_lib.tokenizer import Tokenizer, check_vocab_size, load_tokenizer, train_tokenizer
 
 FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BUDGET = 256 << 20
@@ -48,9 +48,11 @@ def trained_tokenizer(
 ) -> TrainedTokenizer:
     """The byte-level BPE of a mixture: from the cache, or trained on ``max_bytes`` of it.
 
-    ``ValueError`` if ``vocab_size`` has no room for bytes and control tokens; ``CacheError`` if
-    the stored file is not the one that was trained.
+    A mixture with too few pairs to merge gives fewer ids, and a warning. ``ValueError`` if
+    ``vocab_size`` has no room for bytes and control tokens; ``CacheError`` if the stored file is
+    not the one that was trained.
     """
+    check_vocab_size(vocab_size)
     if max_bytes < 1:
         raise ValueError(f"max_bytes is {max_bytes}; expected a number of bytes above 0")
     key: Key = {
@@ -71,7 +73,14 @@ def trained_tokenizer(
         with FolderLock(folder / "lock"):
             meta = load_meta(folder, key) or _train(folder, key, mixture)
     _check(folder, meta)
-    return TrainedTokenizer(load_tokenizer(folder), folder, why)
+    tokenizer = load_tokenizer(folder)
+    if tokenizer.vocab_bound < vocab_size:
+        _log.warning(
+            "the texts ran out of pairs to merge: the tokenizer has %s ids, vocab_size asked for "
+            "%s; take more text, or size the model by what the tokenizer has",
+            *(f"{tokenizer.vocab_bound:,}", f"{vocab_size:,}"),
+        )
+    return TrainedTokenizer(tokenizer, folder, why)
 
 
 def _train(folder: Path, key: Key, mixture: Mixture) -> dict[str, Any]:

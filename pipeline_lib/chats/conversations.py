@@ -31,7 +31,9 @@ __all__ = [
     "open_rows",
 ]
 
-STORE_VERSION = 1
+STORE_VERSION = 2
+"""Raised when the same results of a normalizer are stored otherwise, or on another side."""
+
 _CODE = (
     "chat",
     "selection",
@@ -103,8 +105,10 @@ def normalize(
     """Normalise every source, or open what an equal run has stored; goes on where one stopped.
 
     ``limit`` takes that many rows of each source (paths of a tree source), a seeded sample;
-    -1 takes all. The split follows the content of the first user turn. ``ValueError`` if a
-    source has no normalizer; ``SourceError`` if all rows of one are rejected.
+    -1 takes all. The split follows the content of the first user turn (of a document, its text)
+    without the white space around it, so that copies which differ in nothing else stay on one
+    side. ``ValueError`` if a source has no normalizer; ``SourceError`` if all rows of one are
+    rejected.
     """
     missing = [name for name in sources if name not in normalizers]
     if missing:
@@ -158,7 +162,7 @@ def _side(seed: int, val_fraction: float) -> Side:
     def side(conversation: Turns | Pair) -> selection.Split:
         turns = conversation.prompt if isinstance(conversation, Pair) else conversation
         first = next((turn for turn in turns if turn["role"] == "user"), turns[0])
-        identity = selection.identity(prefix, first["content"].encode())
+        identity = selection.identity(prefix, first["content"].strip().encode())
         return selection.side(identity, threshold)
 
     return side

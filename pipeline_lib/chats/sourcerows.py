@@ -12,6 +12,8 @@ from pipeline_lib.downloads import registry, saved
 READ_ROWS = 200
 """Rows that are Python objects at one time; parts of a store end at multiples of it."""
 
+_TREE_ROWS = 5_000
+
 
 class ReadsRows(Protocol):
     """What is needed of a ``datasets.Dataset``: its length, and rows in columns."""
@@ -25,7 +27,9 @@ class Rows:
     """The rows of one source and the digest of their content.
 
     With ``tree``, rows are single messages, and what a normalizer gets as its row is one path
-    of a message tree: ``{"messages": [row, row, ...]}``, root first.
+    of a message tree: ``{"messages": [row, row, ...], "worse": [...]}``, root first. ``worse``
+    is the same talk up to its last answer and then the answer that was ranked worst; it is empty
+    where no other answer has a rank.
     """
 
     data: ReadsRows
@@ -51,12 +55,13 @@ class PickedRows:
 
     def __init__(self, name: str, rows: Rows, seed: int, limit: int) -> None:
         self._data = rows.data
-        self._paths: list[list[int]] | None = None
+        self._paths: list[tuple[list[int], list[int]]] | None = None
         self.messages: dict[str, int] = {}
         count = len(rows.data)
         if rows.tree:
-            self._paths, self.messages = trees.best_paths(rows.data[list(range(count))])
-            count = len(self._paths)
+            found = trees.best_paths(_places(rows.data))
+            self._paths = list(zip(found.paths, found.worse, strict=True))
+            self.messages, count = found.counts, len(found.paths)
         self._order = selection.sample(count, limit, seed, "limit", name)
 
     def __len__(self) -> int:
@@ -68,10 +73,21 @@ class PickedRows:
         if self._paths is None:
             yield from _as_rows(self._data[places])
             return
-        paths = [self._paths[place] for place in places]
-        messages = _as_rows(self._data[[row for path in paths for row in path]])
-        for path in paths:
-            yield {"messages": [next(messages) for _ in path]}
+        pairs = [self._paths[place] for place in places]
+        messages = _as_rows(self._data[[row for pair in pairs for path in pair for row in path]])
+        for pair in pairs:
+            best, worse = ([next(messages) for _ in path] for path in pair)
+            yield {"messages": best, "worse": worse}
+
+
+def _places(data: ReadsRows) -> dict[str, list[Any]]:
+    """What decides the place of every message; texts are read and let go block by block."""
+    places: dict[str, list[Any]] = {name: [] for name in trees.TREE_COLUMNS}
+    for start in range(0, len(data), _TREE_ROWS):
+        block = data[list(range(start, min(start + _TREE_ROWS, len(data))))]
+        for name, values in places.items():
+            values += block[name]
+    return places
 
 
 def _as_rows(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:

@@ -1,24 +1,30 @@
 """From single messages to conversations: the best path through every message tree. Pure.
 
 A message names its parent. A root has none; a path goes from a root along the best-ranked
-replies to a message without replies, one path for each tree. What is not reached is counted
-under the reason that cut it off, so the counts add up to the messages.
+replies to a message without replies, one path for each tree. Where people ranked several
+answers at the last answer of a path, the worst of them makes a preference pair with it. What
+is not reached is counted under the reason that cut it off, so the counts add up to the messages.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-TREE_COLUMNS = ("message_id", "parent_id", "deleted", "review_result", "rank")
+TREE_COLUMNS = ("message_id", "parent_id", "role", "deleted", "review_result", "rank")
 """The columns of a message that decide its place; the others are read with the path."""
 
 _UNRANKED = 1 << 30
 
 
 class Assembly(NamedTuple):
-    """Paths as lists of row numbers, root first, in the order of the roots; messages by fate."""
+    """Paths as lists of row numbers, root first, in the order of the roots; messages by fate.
+
+    ``worse`` has, for each path, the one that ends in the worst-ranked sibling of its last
+    answer; it is empty where that answer has no sibling of a worse rank.
+    """
 
     paths: list[list[int]]
+    worse: list[list[int]]
     counts: dict[str, int]
 
 
@@ -27,7 +33,8 @@ def best_paths(messages: Mapping[str, Sequence[Any]]) -> Assembly:
 
     Messages that are deleted, or whose review rejected them, go with all their replies. Among
     replies the lowest rank is best, one without a rank comes last, the earlier row decides
-    between equals.
+    between equals. An answer without a rank is in no pair: nobody compared it. Ranks are the
+    verdict of people on what people and models wrote, so both may stand on either side.
     """
     ids, parents = messages["message_id"], messages["parent_id"]
     row_of: dict[Any, int] = {}
@@ -45,9 +52,11 @@ def best_paths(messages: Mapping[str, Sequence[Any]]) -> Assembly:
     counts["in a cycle"] = len(distinct) - len(kept | pruned | lost)
     best = _best_reply(messages["rank"], replies, kept)
     paths = [list(_follow(root, best)) for root in roots if root in kept]
+    worse = [_worse_path(messages, path, replies, kept) for path in paths]
     counts["on the best path"] = sum(map(len, paths))
-    counts["beside the best path"] = len(kept) - counts["on the best path"]
-    return Assembly(paths, dict(counts))
+    counts["ranked below the last answer"] = sum(map(bool, worse))
+    counts["beside the best path"] = len(kept) - sum(map(len, paths)) - sum(map(bool, worse))
+    return Assembly(paths, worse, dict(counts))
 
 
 def _family(
@@ -98,3 +107,18 @@ def _follow(root: int, best: Mapping[int, int]) -> Iterator[int]:
     while row is not None:
         yield row
         row = best.get(row)
+
+
+def _worse_path(
+    messages: Mapping[str, Sequence[Any]],
+    path: list[int],
+    replies: Mapping[int, list[int]],
+    kept: set[int],
+) -> list[int]:
+    roles, ranks = messages["role"], messages["rank"]
+    depth = next((at for at in range(len(path) - 1, 0, -1) if roles[path[at]] == "assistant"), 0)
+    if not depth or ranks[path[depth]] is None:
+        return []
+    beside = (row for row in replies[path[depth - 1]] if row in kept and roles[row] == "assistant")
+    worst = max((row for row in beside if ranks[row] is not None), key=lambda row: ranks[row])
+    return [*path[:depth], worst] if ranks[worst] > ranks[path[depth]] else []

@@ -5,10 +5,12 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from pipeline_lib.chat import Pair, Reject
+from pipeline_lib.chat import Pair, Reject, Turns
 
 _NONCOMMERCIAL = re.compile(r"\bNC\b|non-?commercial", re.IGNORECASE)
 SHORTENED = "cut behind the first answer"
+NO_CONTRAST = "no pair: chosen equals rejected"
+NO_RIVAL = "no pair: the other answer is blank or ends another talk"
 
 
 def ranked(winner: str | None, sides: Mapping[str, Any]) -> tuple[Any, Any]:
@@ -23,6 +25,18 @@ def first_answers(pair: Pair) -> Pair:
     whole = len(pair.chosen) <= 1 and len(pair.rejected) <= 1
     notes = pair.notes if whole else (*pair.notes, SHORTENED)
     return Pair(pair.prompt, pair.chosen[:1], pair.rejected[:1], notes)
+
+
+def paired(better: Turns, worse: Turns) -> Turns | Pair:
+    """A pair where two conversations differ in their last answer alone; else the better, noted.
+
+    ``worse`` may be untidy and ``better`` cut or merged: then they do not answer the same turns.
+    """
+    if len(worse) != len(better) or worse[:-1] != better[:-1] or not worse[-1]["content"].strip():
+        return Turns(better, (*better.notes, NO_RIVAL))
+    if worse[-1]["content"].strip() == better[-1]["content"].strip():
+        return Turns(better, (*better.notes, NO_CONTRAST))
+    return Pair(list(better[:-1]), [better[-1]], [worse[-1]], better.notes)
 
 
 def wrong_answer(

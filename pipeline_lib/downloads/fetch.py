@@ -2,11 +2,11 @@
 
 With a limit only what it needs is fetched: for a streaming source the first files in stored
 order and of them the first rows, else files in seeded order until they hold enough rows and
-of those a seeded sample. A source of message trees is always fetched whole, because a cut
+of those a seeded sample. Of parquet every column is kept; of JSON Lines, which state no types,
+those of the registry. A source of message trees is always fetched whole, because a cut
 tree is no tree; it is limited where it is read.
 """
 
-import itertools
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline_lib.downloads import rowstream, saved
+from pipeline_lib.downloads import jsonlines, rowstream, saved
 from pipeline_lib.downloads.plans import EVERYTHING, Order, Plan, origin, plan
 from pipeline_lib.downloads.registry import Source, check_columns
 from pipeline_lib.errors import SourceError
@@ -57,6 +57,8 @@ def _open(
     planned: Plan, limit: int, order: Order
 ) -> tuple["datasets.Features", Iterator[pa.Table]]:
     """The features of a source and its rows as a stream of tables that have them."""
+    if planned.lines:
+        return _open_lines(planned, limit, order)
     if planned.builder != "parquet":
         return _open_other(planned, limit, order)
     source, names = planned.source, [file.path for file in planned.files]
@@ -98,56 +100,77 @@ def _fetch_one(planned: Plan, name: str, done: int, order: Order) -> Path:
     return path
 
 
+def _open_lines(
+    planned: Plan, limit: int, order: Order
+) -> tuple["datasets.Features", Iterator[pa.Table]]:
+    """JSON Lines: the columns of the registry; over the network no further than a limit needs."""
+    import datasets
+
+    columns = planned.source.columns
+    features = datasets.Features.from_arrow_schema(pa.schema(list(columns.items())))
+    if limit != EVERYTHING and planned.source.streaming:
+        stream = jsonlines.line_tables(_remote_lines(planned, order), columns)
+        return features, rowstream.first_rows(stream, limit)
+    stream = jsonlines.line_tables(_local_lines(planned, order), columns)
+    if limit == EVERYTHING:
+        return features, stream
+    rows = sum(table.num_rows for table in stream)
+    again = jsonlines.line_tables(_local_lines(planned, order), columns)
+    chosen = sample(rows, min(limit, rows), order.seed, "fetch")
+    return features, rowstream.picked_rows(again, chosen)
+
+
+def _local_lines(planned: Plan, order: Order) -> Iterator[tuple[str, jsonlines.Blocks]]:
+    for done, file in enumerate(planned.files):
+        yield file.path, jsonlines.file_blocks(_fetch_one(planned, file.path, done, order))
+
+
+def _remote_lines(planned: Plan, order: Order) -> Iterator[tuple[str, jsonlines.Blocks]]:
+    options: Any = {"on_wait": order.on_wait, "patience": order.patience}
+    for done, file in enumerate(planned.files):
+        if file.path.endswith(jsonlines.PACKED):  # can only be unpacked from its start, on disk
+            yield file.path, jsonlines.file_blocks(_fetch_one(planned, file.path, done, order))
+        else:
+            yield file.path, hub.remote_blocks(planned.listing, file.path, **options)
+
+
 def _open_other(
     planned: Plan, limit: int, order: Order
 ) -> tuple["datasets.Features", Iterator[pa.Table]]:
-    """Formats other than parquet, through ``datasets``."""
-    if limit != EVERYTHING and planned.source.streaming:
-        features, stream = _open_streamed(planned)
-        return features, rowstream.first_rows(stream, limit)
+    """Other formats, through ``datasets``: whole files, whatever the limit."""
     files = [
         str(_fetch_one(planned, file.path, done, order)) for done, file in enumerate(planned.files)
     ]
-    dataset = _load_files(planned, files, streaming=False)
+    dataset = _load_files(planned, files)
     schema, where = dataset.features.arrow_schema, planned.listing.where
     check_columns(schema, planned.source.columns, where)
     stream = _pieces(dataset, schema, where)
-    if limit != EVERYTHING and len(dataset) > limit:
+    if limit != EVERYTHING and planned.source.streaming:
+        stream = rowstream.first_rows(stream, limit)
+    elif limit != EVERYTHING and len(dataset) > limit:
         chosen = sample(len(dataset), limit, order.seed, "fetch")
         stream = rowstream.picked_rows(stream, chosen)
     return dataset.features, stream
 
 
-def _open_streamed(planned: Plan) -> tuple["datasets.Features", Iterator[pa.Table]]:
-    """Rows over the network as they are asked for; such bytes can not be compared with a hash."""
+def _load_files(planned: Plan, files: list[str]) -> Any:
     import datasets
+    from datasets.exceptions import DatasetsError
 
-    where = planned.listing.where
-    prefix = f"hf://datasets/{planned.source.path}@{planned.listing.commit}/"
-    dataset = _load_files(planned, [prefix + f.path for f in planned.files], streaming=True)
-    pieces: Iterator[pa.Table] = iter(dataset.with_format("arrow").iter(rowstream.PIECE_ROWS))
-    first = next(pieces, None)
-    if first is None:
-        raise SourceError(f"{where} has no rows; check its config and splits")
-    check_columns(first.schema, planned.source.columns, where)
-    features = datasets.Features.from_arrow_schema(first.schema)
-    schema = features.arrow_schema
-    return features, (
-        rowstream.conform(piece, schema, where) for piece in itertools.chain([first], pieces)
-    )
-
-
-def _load_files(planned: Plan, files: list[str], *, streaming: bool) -> Any:
-    import datasets
-
-    with saved.quiet_datasets():
-        return datasets.load_dataset(
-            planned.builder,
-            data_files={"train": files},
-            split="train",
-            features=planned.features,
-            streaming=streaming,
-        )
+    try:
+        with saved.quiet_datasets():
+            return datasets.load_dataset(
+                planned.builder,
+                data_files={"train": files},
+                split="train",
+                features=planned.features,
+            )
+    except (DatasetsError, ValueError, TypeError) as error:  # what its readers raise
+        reason = " ".join(str(error.__cause__ or error).split())[:400].rstrip(".")
+        raise SourceError(
+            f"{planned.listing.where} can not be read as {planned.builder}: {reason}. Pin an "
+            "earlier revision in download_data.py"
+        ) from error
 
 
 def _pieces(dataset: Any, schema: pa.Schema, where: str) -> Iterator[pa.Table]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pipeline_lib.downloads import jsonlines
 from pipeline_lib.downloads.registry import Source
 from pipeline_lib.errors import SourceError
 from pipeline_lib.remote import hub
@@ -38,6 +39,12 @@ class Plan:
     features: "datasets.Features | None" = None
     stated_rows: int | None = None
     stated_bytes: int | None = None
+
+    @property
+    def lines(self) -> bool:
+        """Whether all files are JSON Lines."""
+        suffixes = jsonlines.SUFFIXES + jsonlines.PACKED
+        return self.builder == "json" and all(f.path.endswith(suffixes) for f in self.files)
 
     @property
     def download_bytes(self) -> int:

@@ -28,10 +28,10 @@ class Source:
 
     ``revision`` is a branch, tag or commit; it is resolved to a commit before anything is
     fetched. ``parquet`` names the branch with automatically converted files to read instead
-    of the originals. ``streaming`` sources are read in stored order, and only as far as a
-    limit needs. ``max_bytes`` bounds what is kept, in Arrow bytes. ``group`` names the column
-    that holds together the rows of one message tree. ``disabled`` says why a source is not
-    fetched unless it is asked for by name.
+    of the originals. Of JSON Lines only ``columns`` are kept. ``streaming`` sources are read in
+    stored order, and only as far as a limit needs. ``max_bytes`` bounds what is kept, in Arrow
+    bytes. ``group`` names the column that holds together the rows of one message tree.
+    ``disabled`` says why a source is not fetched unless it is asked for by name.
     """
 
     path: str

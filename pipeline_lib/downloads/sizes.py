@@ -31,8 +31,8 @@ class Size:
     """What one source costs. Bytes; None is unknown.
 
     ``network`` is what is fetched and stays in the Hub cache, ``saved`` the copy in the data
-    folder, ``extra`` a further copy that formats other than parquet leave in the cache of
-    ``datasets``. ``present`` says that it is on disk already, and costs nothing more.
+    folder, ``extra`` a further copy that formats other than parquet and JSON Lines leave in the
+    cache of ``datasets``. ``present`` says that it is on disk already, and costs nothing more.
     """
 
     name: str
@@ -130,7 +130,7 @@ def _scaled(
         needed = math.ceil(len(names) * share)
         network = sum(max(planned.listing.file(n).size, 0) for n in names[:needed])
     kept = None if size is None else math.ceil(size * share)
-    extra = 0 if planned.builder == "parquet" else size or 0
+    extra = 0 if planned.builder == "parquet" or planned.lines else size or 0
     return Size(name, math.ceil(rows * share) if rows else None, network, kept, note, extra)
 
 

@@ -5,10 +5,11 @@ here is compared with the hash the Hub itself lists: SHA-256 of large files, the
 of small ones.
 """
 
+import functools
 import hashlib
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,38 @@ def fetch_file(
         f"{path} of {listing.where} arrived damaged twice: {found}; the Hub lists {entry.size:,} "
         f"bytes, {_expected(entry)}. A proxy may be changing it; try later or on another network"
     )
+
+
+def remote_blocks(
+    listing: RepoListing,
+    path: str,
+    *,
+    block_bytes: int = 4 << 20,
+    on_wait: OnWait | None = None,
+    patience: Patience = PATIENT,
+) -> Iterator[bytes]:
+    """One file from its start, by range requests as its bytes are asked for; nothing is kept.
+
+    Bytes that are not read to their end can not be compared with a hash: prefer ``fetch_file``.
+    """
+    from huggingface_hub import HfFileSystem
+
+    def read(start: int) -> bytes:
+        with HfFileSystem().open(address, "rb", cache_type="none") as file:
+            file.seek(start)
+            return bytes(file.read(block_bytes))
+
+    folder = "datasets/" if listing.kind == "dataset" else ""
+    address = f"{folder}{listing.repo}@{listing.commit}/{path}"
+    what, size, start = f"{path} of {listing.where}", listing.file(path).size, 0
+    while start != size:
+        block = with_patience(
+            what, functools.partial(read, start), on_wait=on_wait, patience=patience
+        )
+        if not block:
+            return
+        yield block
+        start += len(block)
 
 
 def matches(path: Path, entry: HubFile) -> bool:

@@ -24,7 +24,7 @@ from pipeline_lib.sampledata import sample_dialogues, sample_reasoning, sample_r
 from pipeline_lib.sampledata.prose import FOREIGN, Voice
 from pipeline_lib.sampledata.sample_schemas import SCHEMAS
 
-SAMPLE_VERSION = 1
+SAMPLE_VERSION = 2
 SEED = 1_337
 CORPUS = "corpus"
 CORPUS_FILES, CORPUS_ROWS = 6, 600

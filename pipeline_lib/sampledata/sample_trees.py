@@ -47,7 +47,7 @@ def _tree(voice: Voice) -> list[Row]:
 def _replies(voice: Voice, parent: Row, topic: Topic, depth: int) -> list[Row]:
     count = voice.between(1, 3) if depth % 2 == 0 else 1
     role = "assistant" if depth % 2 == 0 else "prompter"
-    return [
+    replies = [
         _message(
             voice,
             parent,
@@ -57,6 +57,9 @@ def _replies(voice: Voice, parent: Row, topic: Topic, depth: int) -> list[Row]:
         )
         for rank in range(count)
     ]
+    if count > 1 and voice.one_in(20):  # two people wrote the same
+        replies[-1]["text"] = replies[0]["text"]
+    return replies
 
 
 def _spoil(voice: Voice, rows: list[Row]) -> None:
