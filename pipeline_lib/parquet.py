@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipeline_lib.errors import ColumnError, DamagedFile, SourceError
@@ -138,8 +137,10 @@ def _bounded(array: pa.Array, first: int) -> Iterator[tuple[int, pa.Array]]:
     if array.nbytes <= BATCH_BYTES:
         yield first, array.slice(first)
         return
+    from pyarrow.compute import binary_length  # slow to import, and seldom needed
+
     # Arrow's own ways to numpy, and its fill_null, would import pandas, which takes a second.
-    ends = np.cumsum([length or 0 for length in pc.binary_length(array).to_pylist()])
+    ends = np.cumsum([length or 0 for length in binary_length(array).to_pylist()])
     while first < len(array):
         before = int(ends[first - 1]) if first else 0
         stop = max(int(np.searchsorted(ends, before + BATCH_BYTES, "right")), first + 1)
