@@ -2,7 +2,8 @@
 
 A batch is bounded in bytes before it is read. The footer states the size of a column chunk,
 but values of a dictionary page can repeat, so a tiny file may expand a thousandfold; the
-dictionary page's own header gives the size of its largest possible value.
+dictionary page's own header gives the size of its largest possible value. What can not be
+bounded here is a page: it is decompressed as a whole, so its writer decides.
 """
 
 import hashlib
