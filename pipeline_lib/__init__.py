@@ -6,8 +6,9 @@ What both paths share lies flat in this folder; a name with a slash is the folde
 the modules behind it.
 
     floor 0  ground
-        errors records digest lock engines signals machine table
+        errors records digest engines signals machine table
         durable/ syscalls folders atomic appender
+        ./ lock
         caches/ cachesite
     floor 1  rules (pure)
         recipe order selection chat

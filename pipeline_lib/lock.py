@@ -5,12 +5,16 @@ process means nothing. After locking, the open file is compared with the one at 
 so that the holder may remove it safely.
 """
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
 from types import TracebackType
 
+from pipeline_lib.durable.syscalls import naming
 from pipeline_lib.errors import Locked, PipelineError
+
+_OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 
 class FolderLock:
@@ -22,7 +26,8 @@ class FolderLock:
 
     def __enter__(self) -> "FolderLock":
         while True:
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+            with naming(self.path):
+                fd = os.open(self.path, _OPEN, 0o600)
             try:
                 self._acquire(fd)
                 if self._is_at_path(fd):
@@ -32,8 +37,9 @@ class FolderLock:
                 raise
             os.close(fd)  # someone removed the file between open and lock: take the new one
         self._fd = fd
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+        with contextlib.suppress(OSError):  # it is only for messages, and the disk may be full
+            os.ftruncate(fd, 0)
+            os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         return self
 
     def _acquire(self, fd: int) -> None:

@@ -43,6 +43,7 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run the command line; returns the exit status."""
     given = sys.argv[1:] if arguments is None else arguments
+    _occupy_streams()
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(message)s")
     _LOG.setLevel(logging.INFO)
     try:
@@ -57,6 +58,16 @@ def main(arguments: list[str] | None = None) -> int:
         return _fail("interrupted before a commit; the last one holds, go on with --resume", 130)
     except (PipelineError, OSError, MemoryError) as error:
         return _fail(error, 1)
+
+
+def _occupy_streams() -> None:
+    """Open nothing in place of a closed standard stream: a data file would get its number
+    otherwise, and what is meant for the stream."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _fail(error: object, status: int) -> int:
@@ -123,16 +134,10 @@ def _prepare(options: argparse.Namespace) -> int:
         raise ValueError(f"log_interval is {options.log_interval}; give seconds above 0")
     if options.replay and not options.resume:
         raise ValueError("--replay reads the prefix of an unfinished run again; add --resume")
-    if not options.output_dir.name:
-        raise ValueError(f"output_dir is {str(options.output_dir)!r}; give a folder with a name")
-    target = options.output_dir.absolute()
+    target = staging.target_of(options.output_dir)
     recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
     if options.dry_run:
-        recorded = recorded_run(target) if options.resume else None
-        pinned = pin(recipe, (recorded or {}).get("locations"))
-        for name, value in describe(pinned, target).items():
-            print(f"{name:28} {value}")
-        return 0
+        return _dry_run(recipe, target, options.resume)
     with Reporter(recipe, options.log_interval) as reporter:
         settings = Settings(
             encoder=options.encoder,
@@ -144,6 +149,17 @@ def _prepare(options: argparse.Namespace) -> int:
         )
         metadata = prepare(recipe, target, resume=options.resume, settings=settings)
     _LOG.info("%s", _last_line(metadata, target))
+    return 0
+
+
+def _dry_run(recipe: Recipe, target: Path, resume: bool) -> int:
+    if staging.is_published(target):
+        print(f"{target} is already complete; nothing would be done")
+        return 0
+    recorded = recorded_run(target) if resume else None
+    pinned = pin(recipe, (recorded or {}).get("locations"))
+    for name, value in describe(pinned, target).items():
+        print(f"{name:28} {value}")
     return 0
 
 

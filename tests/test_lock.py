@@ -1,5 +1,6 @@
 """One worker in a folder at a time, and a dead one's lock means nothing."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -61,6 +62,28 @@ def test_a_lock_is_given_back_when_the_work_fails(tmp_path: Path) -> None:
         _ = 1 / 0
     with FolderLock(tmp_path / "lock"):
         pass
+
+
+def test_a_folder_that_can_not_be_written_to_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path, *more: int) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    with monkeypatch.context() as patch, pytest.raises(PipelineError, match="choose a folder that"):
+        patch.setattr(os, "open", refuse)
+        FolderLock(tmp_path / "lock").__enter__()
+
+
+def test_a_full_disk_does_not_keep_a_run_from_its_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*more: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", refuse)
+    with FolderLock(tmp_path / "lock"), pytest.raises(Locked, match="process unknown"):
+        FolderLock(tmp_path / "lock").__enter__()
 
 
 def test_a_file_system_without_locks_is_an_error_that_says_so(

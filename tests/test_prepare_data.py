@@ -86,6 +86,9 @@ WRONG = [
     (["--checkpoint-interval", "0"], "checkpoint_interval is 0"),
     (["--log-interval", "0"], "log_interval is 0"),
     (["--replay"], "add --resume"),
+    (["--output-dir", ".."], "output_dir is '..'"),
+    (["--output-dir", "no/.."], "give a folder with a name"),
+    (["--output-dir", ""], "give a folder with a name"),
     (["--encoder", "fast"], "argument --encoder"),
     (["--verify", "none"], "argument --verify"),
     (["--nonsense"], "unrecognized arguments"),
@@ -177,6 +180,18 @@ def test_a_dry_run_shows_everything_and_writes_nothing(
     assert sorted(world.rglob("*")) == before
 
 
+def test_a_dry_run_over_a_published_folder_says_that_nothing_would_be_done(
+    world: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(command(world)) == 0
+    before = contents(world)
+    capsys.readouterr()
+    for options in (only_resume(world, "--dry-run"), command(world, "--dry-run")):
+        assert main(options) == 0
+        assert "out is already complete; nothing would be done" in capsys.readouterr().out
+    assert contents(world) == before
+
+
 def test_a_dry_run_of_a_resume_finds_the_recorded_source(
     world: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -226,6 +241,22 @@ def test_another_tokenizer_file_is_refused_with_both_digests(
     tokenizer_file(world / "other", byte_level_tokenizer(vocab_size=280))
     assert main(only_resume(world, "--tokenizer", str(world / "other"))) == 1
     assert "tokenizer_revision: was 'sha256:" in line(capsys)
+
+
+@pytest.mark.parametrize("name", ["revision", "tokenizer-revision"])
+@pytest.mark.parametrize("published", [True, False])
+def test_another_digest_of_local_things_is_refused_without_asking_the_hub(
+    hub: Hub, world: Path, capsys: pytest.CaptureFixture[str], name: str, published: bool
+) -> None:
+    if published:
+        assert main(command(world)) == 0
+    else:
+        interrupted(world)
+    other = "sha256:" + "0" * 64
+    assert main(only_resume(world, f"--{name}", other)) == 1
+    shown = capsys.readouterr().err
+    assert "sha256:" in shown and other in shown and "is sha256:" in shown.replace("is 's", "is s")
+    assert not len(hub.journal)
 
 
 def test_another_dataset_is_refused_with_both_names(
@@ -380,6 +411,14 @@ def test_the_real_command_killed_at_random_instants_ends_in_the_same_bytes(large
         child.communicate()
     assert child.returncode == 0
     assert contents(large / "out") == contents(large / "golden")
+
+
+def test_closed_streams_take_nothing_from_the_result(world: Path) -> None:
+    closed = ["sh", "-c", 'exec "$@" 0<&- 1>&- 2>&-', "sh"]
+    arguments = [sys.executable, "-m", "pipeline_lib.prepare_data", *command(world)]
+    assert subprocess.run([*closed, *arguments], cwd=ROOT).returncode == 0
+    assert main(["verify", str(world / "out")]) == 0
+    assert subprocess.run([*closed, *arguments], cwd=ROOT).returncode == 1
 
 
 IMPORTS = """

@@ -2,12 +2,14 @@
 
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crashes import seam
 
 from pipeline_lib.durable import atomic, folders, syscalls
+from pipeline_lib.durable.appender import Appender
 from pipeline_lib.errors import OutputExists, PipelineError
 
 
@@ -17,7 +19,7 @@ def test_short_writes_are_carried_on(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / "data").read_bytes() == b"0123456789"
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
 def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path, code: int) -> None:
     failure = OSError(code, os.strerror(code))
     with (
@@ -25,6 +27,34 @@ def test_a_full_disk_is_one_line_that_names_the_file(tmp_path: Path, code: int) 
         pytest.raises(PipelineError, match=r"can not write .*data.* bytes left there\); make room"),
     ):
         atomic.write_new(tmp_path / "data", [b"x"])
+
+
+def test_a_limit_for_files_is_not_called_a_full_disk(tmp_path: Path) -> None:
+    with (
+        seam(1, error=OSError(errno.EFBIG, os.strerror(errno.EFBIG))),
+        pytest.raises(PipelineError, match=r"can not write .*data.*; raise the limit .*ulimit -f"),
+    ):
+        atomic.write_new(tmp_path / "data", [b"x"])
+
+
+CALLS: dict[str, Callable[[Path], object]] = {
+    "link": lambda folder: atomic.keep_previous(folder / "data", folder / "other"),
+    "replace": lambda folder: atomic.set_aside(folder / "data", folder / "other"),
+    "rename_new": lambda folder: folders.rename_new(folder / "data", folder / "other"),
+    "mkdir": lambda folder: folders.make_folder(folder / "other"),
+    "ftruncate": lambda folder: Appender(folder / "data", 1),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_whatever_call_a_full_disk_refuses_the_file_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / "data").write_bytes(b"xx")
+    failure = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    with (
+        seam(1, only=name, error=failure),
+        pytest.raises(PipelineError, match=r"can not write .*/(other|data): No space .*make room"),
+    ):
+        CALLS[name](tmp_path)
 
 
 @pytest.mark.parametrize("code", [errno.EROFS, errno.EACCES])

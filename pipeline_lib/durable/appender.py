@@ -57,7 +57,8 @@ class Appender:
     def cut(self) -> None:
         """Cut off what lies behind the committed bytes."""
         if os.fstat(self._fd).st_size > self.size:
-            system.ftruncate(self._fd, self.size)
+            with naming(self.path):
+                system.ftruncate(self._fd, self.size)
 
     def _hash_prefix(self, size: int) -> None:
         position = 0

@@ -118,12 +118,13 @@ def _finite(text: str) -> float:
 def keep_previous(path: Path, previous: Path) -> None:
     """Give the file a second name, which then survives the next replacement of the first."""
     remove(previous)
-    system.link(path, previous)
+    with naming(previous):
+        system.link(path, previous)
 
 
 def set_aside(path: Path, aside: Path) -> None:
     """Rename a file over another name, durably; an absent one is fine."""
-    with contextlib.suppress(FileNotFoundError):
+    with contextlib.suppress(FileNotFoundError), naming(aside):
         system.replace(path, aside)
         sync_folder(aside.parent)
 

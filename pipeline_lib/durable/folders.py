@@ -53,7 +53,8 @@ def make_folder(folder: Path) -> None:
 def rename_new(source: Path, target: Path) -> None:
     """Rename a file or folder to a name that must be free, durably on both sides."""
     try:
-        system.rename_new(str(source), str(target))
+        with naming(target):
+            system.rename_new(str(source), str(target))
     except OSError as error:
         if error.errno == errno.EXDEV:
             raise PipelineError(

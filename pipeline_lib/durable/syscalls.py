@@ -69,7 +69,13 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if error.errno == errno.EFBIG:
+            raise PipelineError(
+                f"can not write {path}: {error.strerror}; raise the limit for the size of a file "
+                "(ulimit -f), or use a file system that holds larger ones, then run the same "
+                "command again, with --resume if it had begun"
+            ) from error
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise PipelineError(
                 f"can not write {path}: {error.strerror} ({_room(path)} left there); make room, "
                 "then run the same command again, with --resume if it had begun"

@@ -77,19 +77,18 @@ def _require(thing: str, place: str) -> None:
 
 
 def pin_names(recipe: Recipe, recorded: Recipe) -> Recipe:
-    """Resolve only the names that are not already those of a recorded recipe."""
+    """Resolve only the names that are not already those of a recorded recipe, and not the
+    words that stand for a folder and a file there: those lead nowhere."""
     pins: dict[str, Any] = {}
-    if (recipe.dataset, recipe.revision or recorded.revision) == (
-        recorded.dataset,
-        recorded.revision,
-    ):
-        pins["revision"] = recorded.revision
+    named = (recipe.dataset, recipe.revision or recorded.revision)
+    if recipe.dataset == FOLDER or named == (recorded.dataset, recorded.revision):
+        pins["revision"] = named[1]
     else:
         source = resolve_parquet_files(recipe.dataset, recipe.config, recipe.revision)
         pins |= {"dataset": source.dataset, "revision": source.revision}
     named = (recipe.tokenizer, recipe.tokenizer_revision or recorded.tokenizer_revision)
-    if named == (recorded.tokenizer, recorded.tokenizer_revision):
-        pins["tokenizer_revision"] = recorded.tokenizer_revision
+    if recipe.tokenizer == LOCAL or named == (recorded.tokenizer, recorded.tokenizer_revision):
+        pins["tokenizer_revision"] = named[1]
     else:
         tokenizer = load_tokenizer(recipe.tokenizer, revision=recipe.tokenizer_revision)
         pins |= {"tokenizer": tokenizer.repository, "tokenizer_revision": tokenizer.revision}

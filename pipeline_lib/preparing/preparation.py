@@ -71,7 +71,7 @@ def prepare(
     published, whichever fits an equal recipe. Errors are ``PipelineError`` subclasses; a
     signal raises ``Interrupted`` after a commit.
     """
-    target = Path(output_dir).absolute()
+    target = staging.target_of(output_dir)
     work = staging.staging_of(target)
     settings = settings or Settings()
     if staging.is_published(target):

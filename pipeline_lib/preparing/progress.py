@@ -69,7 +69,7 @@ class Reporter:
         self._bar: tqdm[None] | None = None
 
     def __enter__(self) -> "Reporter":
-        if sys.stderr.isatty():
+        if sys.stderr is not None and sys.stderr.isatty():  # it may have been closed
             total = self._recipe.train_tokens or self._recipe.max_documents
             unit = "token" if self._recipe.train_tokens else "row"
             self._bar = _bar(total=total, unit=unit)

@@ -36,6 +36,14 @@ def staging_of(output_dir: Path) -> Path:
     return output_dir.with_name(output_dir.name + ".incomplete")
 
 
+def target_of(output_dir: Path | str) -> Path:
+    """The absolute output folder; ``ValueError`` if its last part is no name."""
+    path = Path(output_dir)
+    if path.name in ("", ".."):
+        raise ValueError(f"output_dir is {str(output_dir)!r}; give a folder with a name")
+    return path.absolute()
+
+
 def lane_folder(staging: Path, lane: int, lanes: int) -> Path:
     """Where a lane keeps its checkpoint: the staging folder itself when it is the only one."""
     return staging / f"lane_{lane:02d}" if lanes > 1 else staging
