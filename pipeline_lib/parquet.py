@@ -33,6 +33,11 @@ class Footer(NamedTuple):
 
 def footer(path: Path) -> Footer:
     """Digest of the Parquet footer; ``DamagedFile`` if the file does not end in one."""
+    if not path.is_file():
+        raise DamagedFile(
+            f"{path} is named like a Parquet file but is none, or a link that leads nowhere; "
+            "restore it or remove it from the folder"
+        )
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(size - 8, 0))

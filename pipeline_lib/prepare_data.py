@@ -14,7 +14,7 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TextIO
 
 from pipeline_lib import encoders
 from pipeline_lib.engines import ENGINES
@@ -72,8 +72,16 @@ def _occupy_streams() -> None:
 
 def _fail(error: object, status: int) -> int:
     text = " ".join(str(error).split()) or type(error).__name__
-    print(f"prepare_data: {text}", file=sys.stderr)
+    _show(f"prepare_data: {text}", sys.stderr)
     return status
+
+
+def _show(line: str, stream: TextIO | None = None) -> None:
+    """Print a line on a stream of whatever encoding; what that can not spell is escaped."""
+    stream = stream or sys.stdout
+    if stream is not None:
+        encoding = stream.encoding or "utf-8"
+        print(line.encode(encoding, "backslashreplace").decode(encoding), file=stream)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -154,12 +162,12 @@ def _prepare(options: argparse.Namespace) -> int:
 
 def _dry_run(recipe: Recipe, target: Path, resume: bool) -> int:
     if staging.is_published(target):
-        print(f"{target} is already complete; nothing would be done")
+        _show(f"{target} is already complete; nothing would be done")
         return 0
     recorded = recorded_run(target) if resume else None
     pinned = pin(recipe, (recorded or {}).get("locations"))
     for name, value in describe(pinned, target).items():
-        print(f"{name:28} {value}")
+        _show(f"{name:28} {value}")
     return 0
 
 
@@ -216,10 +224,10 @@ def _verify(options: argparse.Namespace) -> int:
         pinned_tokenizer = None if options.tokenizer else recipe["tokenizer_revision"]
         tokenizer = load_tokenizer(where, revision=pinned_tokenizer, eos_token=recipe["eos_token"])
         faults, done = verify_against_source(options.folder, source, tokenizer)
-        print(f"{options.source}: {done}")
+        _show(f"{options.source}: {done}")
     for fault in faults:
-        print(f"FAULT {fault}")
-    print(f"{options.folder}: {'not as it should be' if faults else 'all is well'}")
+        _show(f"FAULT {fault}")
+    _show(f"{options.folder}: {'not as it should be' if faults else 'all is well'}")
     return 1 if faults else 0
 
 

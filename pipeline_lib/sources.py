@@ -83,6 +83,7 @@ class FolderSource:
     revision: str = field(default="", init=False)
     files: list[SourceFile] = field(default_factory=list, init=False)
     seals: dict[str, SourceFile] = field(default_factory=dict)
+    _footers: dict[str, parquet.Footer] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         root = Path(self.location)
@@ -91,20 +92,24 @@ class FolderSource:
             raise SourceError(
                 f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
             )
-        found = [(name, parquet.footer(root / name)) for name in names]
+        self._footers = {name: parquet.footer(root / name) for name in names}
         self.files = [
-            SourceFile(name=name, size=footer.size, footer=footer.sha256) for name, footer in found
+            SourceFile(name=name, size=footer.size, footer=footer.sha256)
+            for name, footer in self._footers.items()
         ]
-        listing = [[name, *footer] for name, footer in found]
+        listing = [[name, *footer] for name, footer in self._footers.items()]
         self.revision = f"sha256:{digest.of_json(listing)}"
 
     def path(self, name: str) -> Path:
         """The file itself, sealed on first use; ``SourceChanged`` if it differs from its seal."""
         path = Path(self.location, name)
+        if not path.is_file():
+            raise SourceChanged(f"{path} is gone; bring it back, then go on with --resume")
         stat = path.stat()
         seal = self.seals.get(name)
         if seal and (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"]):
             return path
+        self._check_listed(name, path)
         found = digest.sha256_file(path)
         if seal and seal["sha256"] != found:
             raise SourceChanged(
@@ -115,6 +120,16 @@ class FolderSource:
             name=name, size=stat.st_size, sha256=found, mtime_ns=stat.st_mtime_ns
         )
         return path
+
+    def _check_listed(self, name: str, path: Path) -> None:
+        """A file opened late must still be the one that the source was pinned with."""
+        listed, now = self._footers[name], parquet.footer(path)
+        if listed != now:
+            raise SourceChanged(
+                f"{path} changed since the run began: {listed.size:,} bytes with footer "
+                f"{listed.sha256[:12]}, now {now.size:,} with {now.sha256[:12]}; restore it, or "
+                "start a fresh run in another output folder"
+            )
 
     def rows(self) -> int | None:
         """Rows in all files, from their footers."""

@@ -155,6 +155,21 @@ def test_a_file_cut_off_before_its_footer_is_named(tmp_path: Path, share: int) -
         read(path)
 
 
+@pytest.mark.parametrize("what", ["link", "folder", "pipe"])
+def test_what_only_bears_the_name_of_a_file_is_named_and_not_waited_for(
+    tmp_path: Path, what: str
+) -> None:
+    path = tmp_path / "a.parquet"
+    if what == "link":
+        path.symlink_to("nowhere")
+    elif what == "folder":
+        path.mkdir()
+    else:
+        os.mkfifo(path)
+    with pytest.raises(DamagedFile, match=r"a\.parquet is named like a Parquet file but is none"):
+        footer(path)
+
+
 def test_a_footer_digest_tells_files_of_one_size_apart(tmp_path: Path) -> None:
     one = write(tmp_path / "a.parquet", pa.array(["aaaa"]))
     two = write(tmp_path / "b.parquet", pa.array(["bbbb"]))

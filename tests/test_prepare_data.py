@@ -421,6 +421,21 @@ def test_closed_streams_take_nothing_from_the_result(world: Path) -> None:
     assert subprocess.run([*closed, *arguments], cwd=ROOT).returncode == 1
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "utf-8", "utf-16"])
+def test_names_that_a_terminal_can_not_spell_are_escaped(world: Path, encoding: str) -> None:
+    odd = os.fsdecode("ünï 語 ".encode() + b"\xff")
+    shown = {}
+    for arguments in (command(world, out=odd), ["verify", str(world / odd)]):
+        done = subprocess.run(
+            [sys.executable, "-m", "pipeline_lib.prepare_data", *arguments],
+            cwd=ROOT, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding},
+        )  # fmt: skip
+        assert done.returncode == 0 and b"Traceback" not in done.stderr
+        shown[arguments[0]] = done.stdout.decode(encoding)
+    name = r"\xfcn\xef \u8a9e \udcff" if encoding == "ascii" else r"ünï 語 \udcff"
+    assert f"{name}: all is well" in shown["verify"]
+
+
 IMPORTS = """
 import sys
 from pipeline_lib.prepare_data import main

@@ -123,6 +123,18 @@ def test_a_file_whose_bytes_changed_is_named_with_both_hashes(tmp_path: Path) ->
         source.path("part-0.parquet")
 
 
+def test_a_file_that_is_replaced_or_gone_before_it_is_first_opened_is_named(
+    tmp_path: Path,
+) -> None:
+    source = FolderSource(str(folder_of(tmp_path / "corpus")))
+    write_parquet(tmp_path / "corpus" / "part-1.parquet", rows(7))
+    with pytest.raises(SourceChanged, match=r"part-1\.parquet changed since the run began: [\d,]+"):
+        source.path("part-1.parquet")
+    (tmp_path / "corpus" / "part-1.parquet").unlink()
+    with pytest.raises(SourceChanged, match=r"part-1\.parquet is gone; bring it back"):
+        source.path("part-1.parquet")
+
+
 def test_seals_of_an_earlier_run_are_checked_without_opening_the_files_again(
     tmp_path: Path,
 ) -> None:
