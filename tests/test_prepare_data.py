@@ -421,6 +421,19 @@ def test_closed_streams_take_nothing_from_the_result(world: Path) -> None:
     assert subprocess.run([*closed, *arguments], cwd=ROOT).returncode == 1
 
 
+def test_a_log_that_can_not_be_written_changes_no_status_but_an_answer_does(world: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("only Linux has a device that is always full")
+    run = [sys.executable, "-m", "pipeline_lib.prepare_data"]
+    with Path("/dev/full").open("w") as full:
+        for status in (0, 1):
+            found = subprocess.run([*run, *command(world)], cwd=ROOT, stderr=full).returncode
+            assert found == status
+        check = [*run, "verify", str(world / "out")]
+        assert subprocess.run(check, cwd=ROOT, stdout=full, stderr=full).returncode == 1
+    assert main(["verify", str(world / "out")]) == 0
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "utf-8", "utf-16"])
 def test_names_that_a_terminal_can_not_spell_are_escaped(world: Path, encoding: str) -> None:
     odd = os.fsdecode("ünï 語 ".encode() + b"\xff")
