@@ -20,7 +20,7 @@ the modules behind it.
         sampledata/ sample_schemas
     floor 2  matter: one outside thing each
         remote/ patience hub footers
-        ./ encoders trainers tokenizer parquet sources shards checkpoint
+        ./ encoders trainers tokenizer parquet foldersource sources shards checkpoint
         downloads/ saved
         caches/ segmented cachekey
         ./ cache

@@ -22,7 +22,7 @@ ADDRESSES = {
     "tokenizers": {"encoders", "trainers"},
     "gigatoken": {"encoders", "trainers"},
     "huggingface_hub": {"hub", "patience", "footers"},
-    "pyarrow.parquet": {"parquet", "sources", "footers", "rowstream", "sample"},
+    "pyarrow.parquet": {"parquet", "foldersource", "footers", "rowstream", "sample"},
     "datasets": {"saved", "fetch", "plans", "sample"},
     "pyarrow.json": {"jsonlines"},
     "yaml": {"hub"},
