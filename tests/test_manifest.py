@@ -92,6 +92,15 @@ def test_a_manifest_that_was_changed_is_found(
         manifest.load(tmp_path)
 
 
+def test_a_manifest_of_an_earlier_version_is_not_called_changed(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    older = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
+    (tmp_path / MANIFEST).write_text(json.dumps(older))
+    with pytest.raises(DamagedFile, match="has no manifest_sha256: an earlier version wrote it"):
+        manifest.load(tmp_path)
+
+
 @pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b"{", b'{"a": NaN}', b'{"a": 1e999}'])
 def test_what_is_no_manifest_is_damage(tmp_path: Path, data: bytes) -> None:
     (tmp_path / MANIFEST).write_bytes(data)

@@ -143,6 +143,11 @@ def load(folder: Path) -> dict[str, Any]:
     manifest: dict[str, Any] = found if isinstance(found, dict) else {}
     whole = {name: value for name, value in manifest.items() if name != "manifest_sha256"}
     for name, covered in (("content_sha256", content_of(manifest)), ("manifest_sha256", whole)):
+        if name not in manifest and manifest:
+            raise DamagedFile(
+                f"{path} has no {name}: an earlier version wrote it, or it was changed; prepare "
+                "the folder again"
+            )
         if manifest.get(name) != digest.of_json(covered):
             raise DamagedFile(
                 f"{path} does not match its own {name}, so it was changed after it was "
