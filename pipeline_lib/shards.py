@@ -201,6 +201,26 @@ class ShardWriter:
             self._file.close()
 
 
+def restore_writers(
+    writers: dict[str, ShardWriter], states: dict[str, WriterState], trusted: set[str]
+) -> None:
+    """Bring both writers to a commit; shards in ``trusted`` are not hashed again.
+
+    ``DamagedFile`` if the tokens of a split are not the sum of its shards.
+    """
+    for split, state in states.items():
+        writers[split].restore(state, trusted)
+        counted = sum(shard["tokens"] for shard in state["shards"])
+        counted += state["open"]["tokens"] if state["open"] else 0
+        if counted != state["tokens"]:
+            raise DamagedFile(
+                f"the checkpoint counts {state['tokens']:,} {split} tokens but its shards hold "
+                f"{counted:,}; it was changed by hand or damaged"
+            )
+    for writer in writers.values():
+        writer.settle()
+
+
 _WAY_OUT = "if a copy exists restore it, else remove the staging folder and start a fresh run"
 
 

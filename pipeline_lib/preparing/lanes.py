@@ -24,7 +24,7 @@ from pipeline_lib.preparing.sameness import check_same_run
 from pipeline_lib.preparing.stages import EncodingStage, write_token_batch
 from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.records import Cursor, WriterState
-from pipeline_lib.shards import SPLITS, ShardWriter
+from pipeline_lib.shards import SPLITS, ShardWriter, restore_writers
 from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
@@ -260,23 +260,3 @@ class _Lane:
 def least(*bounds: int | None) -> int | None:
     """The smallest bound that there is."""
     return min((bound for bound in bounds if bound is not None), default=None)
-
-
-def restore_writers(
-    writers: dict[str, ShardWriter], states: dict[str, WriterState], trusted: set[str]
-) -> None:
-    """Bring both writers to a commit; shards in ``trusted`` are not hashed again.
-
-    ``DamagedFile`` if the tokens of a split are not the sum of its shards.
-    """
-    for split, state in states.items():
-        writers[split].restore(state, trusted)
-        counted = sum(shard["tokens"] for shard in state["shards"])
-        counted += state["open"]["tokens"] if state["open"] else 0
-        if counted != state["tokens"]:
-            raise DamagedFile(
-                f"the checkpoint counts {state['tokens']:,} {split} tokens but its shards hold "
-                f"{counted:,}; it was changed by hand or damaged"
-            )
-    for writer in writers.values():
-        writer.settle()
