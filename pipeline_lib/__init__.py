@@ -11,7 +11,7 @@ the modules behind it.
         ./ lock
         caches/ cachesite
     floor 1  rules (pure)
-        recipe order selection chat
+        recipe order selection chat letters
         preparing/ visits
         reading/ sampling windows
         chats/ trees turns utterances verdicts turnparts sourcecode

@@ -11,12 +11,14 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as ReferenceTokenizer
 
+from pipeline_lib import letters
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 
 __all__ = [
@@ -104,17 +106,20 @@ class FastEncoder:
     """gigatoken: 40 MB/s a core and more; must be proved equal before it is used.
 
     It gets the file without its special tokens, because it would match them in text; the
-    ordinary added tokens keep their meaning. Its cache of words grows with the text seen, so
-    the engine is renewed after every ``RENEW_BYTES`` of it, at a cost of about 4 %. Safe to
-    call from several threads, one at a time.
+    ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
+    knows go to the reference. Its cache of words grows with the text seen, so the engine is
+    renewed after every ``RENEW_BYTES`` of it, at a cost of about 4 %. Safe to call from
+    several threads, one at a time.
     """
 
     name = "gigatoken"
 
-    def __init__(self, tokenizer_json: bytes) -> None:
+    def __init__(self, tokenizer_json: bytes, reference: "ReferenceEncoder | None" = None) -> None:
         self.version = importlib.metadata.version("gigatoken")
+        self._tokenizer_json, self._reference = tokenizer_json, reference
         self._json = _without_special_tokens(tokenizer_json.decode())
         self._turn = threading.Lock()
+        self._beside = ThreadPoolExecutor(1)
         self._renew()
 
     def _renew(self) -> None:
@@ -128,6 +133,7 @@ class FastEncoder:
         """Ids of the texts, in order."""
         if not texts:
             return Encoded(np.empty(0, np.uint32), np.zeros(1, np.int64))
+        disputed = self._beside.submit(_disputed, texts)
         with self._turn:
             if self._seen >= RENEW_BYTES:
                 self._renew()
@@ -135,7 +141,24 @@ class FastEncoder:
             layout: Any = self._engine.encode_batch(list(texts)).layout
         offsets = np.asarray(layout.offsets.data, np.int64)
         ids = np.asarray(layout.content.data, np.uint32)
-        return _checked(Encoded(ids, offsets), len(texts))
+        encoded = _checked(Encoded(ids, offsets), len(texts))
+        places = disputed.result()
+        return encoded if not places else self._corrected(encoded, texts, places)
+
+    def _corrected(self, encoded: Encoded, texts: Sequence[bytes], places: list[int]) -> Encoded:
+        """With the reference's ids at some places."""
+        self._reference = self._reference or ReferenceEncoder(self._tokenizer_json)
+        right = self._reference.encode([texts[place] for place in places])
+        parts = np.split(encoded.ids, encoded.offsets[1:-1])
+        for place, ids in zip(places, np.split(right.ids, right.offsets[1:-1]), strict=True):
+            parts[place] = ids
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        return Encoded(np.concatenate(parts), offsets)
+
+
+def _disputed(texts: Sequence[bytes]) -> list[int]:
+    return [place for place, text in enumerate(texts) if letters.is_disputed(text)]
 
 
 def _without_special_tokens(text: str) -> str:
@@ -180,7 +203,7 @@ def choose_encoder(reference: ReferenceEncoder, kind: str = "auto") -> Encoder:
     if kind == "tokenizers":
         return reference
     try:
-        fast = FastEncoder(reference.tokenizer_json)
+        fast = FastEncoder(reference.tokenizer_json, reference)
         compare(reference, fast, NASTY)
     except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
         return fall_back(reference, kind, error)

@@ -29,6 +29,7 @@ from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from pipeline_lib.encoders import NASTY, FastEncoder
 from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.letters import is_disputed
 
 LONGEST = 256
 PROBE_BYTES, PROBE_MERGES = 1 << 20, 4_000
@@ -150,6 +151,8 @@ def _untrained(model: models.BPE) -> ReferenceTokenizer:
 def _fast(corpus: Corpus, vocab_size: int, special_tokens: Sequence[str]) -> bytes:
     """``tokenizer.json`` by the fast trainer; ``EncoderMismatch`` if it is not proved equal."""
     wanted = vocab_size - len(special_tokens) - 256
+    if any(is_disputed(piece) for block in corpus.blocks(_SEARCHED) for piece in block):
+        raise EncoderMismatch("the texts hold letters that only one of the trainers knows")
     _prove(corpus, vocab_size, special_tokens)
     merges = _fast_merges(corpus.data, wanted)
     made = assemble(merges, special_tokens)

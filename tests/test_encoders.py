@@ -1,7 +1,7 @@
 """The fast encoder gives the ids of the reference, or is not used."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,12 @@ from pipeline_lib.errors import EncoderMismatch, TokenizerError
 GPT4_SPLIT = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}|"
     r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+O200K_SPLIT = (
+    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+"
+    r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|\p{N}{1,3}|"
+    r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 SOME = [*texts(300), *(text.decode() for text in NASTY), "    if x:\n        return '''a'''\n" * 5]
 
@@ -158,12 +164,66 @@ def test_both_encoders_agree_on_random_texts(
     compare(*pair, [text.encode() for text in found])
 
 
-def test_both_encoders_agree_on_every_character_of_the_first_planes(
-    pair: tuple[ReferenceEncoder, FastEncoder],
-) -> None:
-    valid = [chr(n) for n in range(1, 0x20000, 7) if not 0xD800 <= n < 0xE000]
-    joined = ["".join(valid[n : n + 40]) for n in range(0, len(valid), 40)]
-    compare(*pair, [f"a {text} b".encode() for text in joined])
+def byte_symbols() -> Iterator[str]:
+    """The character that stands for each byte in a byte-level vocabulary, by byte."""
+    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    for byte in range(256):
+        yield chr(byte if byte in shown else next(others))
+
+
+def telling(pre_tokenizer: Any) -> bytes:
+    """A tokenizer whose merges show where a word ends: an ASCII letter, digit or dot joins the
+    first byte of whatever character stands behind it in the same word."""
+    symbols = dict(zip(range(256), byte_symbols(), strict=True))
+    vocabulary = {symbol: byte for byte, symbol in symbols.items()}
+    merges = [(left, symbols[lead]) for left in "eA1." for lead in range(0xC2, 0xF5)]
+    for left, right in merges:
+        vocabulary[left + right] = len(vocabulary)
+    made = Tokenizer(models.BPE(vocab=vocabulary, merges=merges))
+    made.pre_tokenizer, made.decoder = pre_tokenizer, decoders.ByteLevel()
+    made.add_special_tokens([EOS])
+    return str(made.to_str()).encode()
+
+
+def every_character(first: int, stop: int) -> Iterator[list[bytes]]:
+    points = [n for n in range(first, stop) if not 0xD800 <= n < 0xE000]
+    for start in range(0, len(points), 4_000):
+        found = map(chr, points[start : start + 4_000])
+        yield [f" the{c}of A{c}a 1{c}2 .{c}.".encode() for c in found]
+
+
+def split_by(pattern: str) -> Any:
+    level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    split = pre_tokenizers.Split(Regex(pattern), "isolated")
+    return pre_tokenizers.Sequence([split, level])
+
+
+def test_both_encoders_cut_words_alike_at_every_character_that_has_a_class() -> None:
+    data = telling(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    reference, fast = ReferenceEncoder(data), FastEncoder(data)
+    for found in [*every_character(1, 0x34_000), *every_character(0xE0_000, 0xE0_200)]:
+        right, given = reference.encode(found), fast.encode(found)
+        assert np.array_equal(right.ids, given.ids)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("pattern", [None, GPT4_SPLIT, O200K_SPLIT], ids=["gpt2", "gpt4", "o200k"])
+def test_both_encoders_cut_words_alike_at_every_character_there_is(pattern: str | None) -> None:
+    whole = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    data = telling(whole if pattern is None else split_by(pattern))
+    reference, fast = ReferenceEncoder(data), FastEncoder(data)
+    for found in every_character(1, 0x110_000):
+        assert np.array_equal(reference.encode(found).ids, fast.encode(found).ids)
+
+
+def test_a_text_with_letters_that_only_one_library_knows_keeps_its_place() -> None:
+    data = telling(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    reference, fast = ReferenceEncoder(data), FastEncoder(data)
+    found = [b"", b"the stone", " the\U00032532of".encode(), b"", b"of", "A\ua7cea".encode()]
+    right, given = reference.encode(found), fast.encode(found)
+    assert given.ids.tolist() == right.ids.tolist()
+    assert given.offsets.tolist() == right.offsets.tolist()
 
 
 @pytest.mark.parametrize("make", FOREIGN, ids=lambda make: make.__name__)
