@@ -110,6 +110,15 @@ def test_death_anywhere_in_three_lanes_changes_no_byte(tmp_path: Path) -> None:
     assert killed_everywhere(recipe, golden, tmp_path / "work" / "out", step=6) > 100
 
 
+def test_a_checkpoint_copied_from_another_lane_is_not_taken_for_its_own(tmp_path: Path) -> None:
+    recipe = tiny(tmp_path, lanes=3, tokenization_batch_size=8)
+    staging = leave_unfinished(recipe, tmp_path / "out", batches=1, lane=1)
+    for name in (CURRENT, PREVIOUS):
+        shutil.copy(staging / "lane_00" / name, staging / "lane_01" / name)
+    with pytest.raises(DamagedFile, match="belongs to lane 0, expected lane 1; it was copied"):
+        run(recipe, tmp_path / "out")
+
+
 SMALL = [
     {"tokenization_batch_size": 1, "max_documents": 23},
     {"shuffle_buffer": 1, "tokenization_batch_size": 5},

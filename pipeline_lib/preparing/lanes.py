@@ -225,6 +225,11 @@ class _Lane:
 
     def _restore_from(self, path: Path, *, full: bool) -> dict[str, Any]:
         fields = checkpoint.read_fields(path)
+        if fields["lane"] != self.lane:
+            raise DamagedFile(
+                f"{path} belongs to lane {fields['lane']}, expected lane {self.lane}; it was copied "
+                "from another folder"
+            )
         check_same_run(fields, self.job.pinned)
         replay = self.job.replay and not fields["finished"]
         position = ShuffleState(Cursor(*fields["cursor"]), fields["draws"], [], False)
