@@ -163,6 +163,11 @@ def _tree(pid: int) -> Iterator[int]:
                 yield from _tree(int(child))
 
 
+def children_bytes() -> int:
+    """Anonymous memory of all descendants of this process."""
+    return sum(anonymous_bytes(pid) for pid in _tree(os.getpid()) if pid != os.getpid())
+
+
 def anonymous_bytes(pid: int | str = "self") -> int:
     """Anonymous resident memory of one process; all resident memory where that is unknown."""
     try:

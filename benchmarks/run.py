@@ -13,7 +13,7 @@ import time
 
 import inputs
 
-BENCHMARKS = ("prepare", "commits", "resume", "memory", "loading", "sft", "flat", "bpe")
+BENCHMARKS = ("prepare", "commits", "resume", "memory", "loading", "sft", "flat", "bpe", "fit")
 
 
 def main() -> None:

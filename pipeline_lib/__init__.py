@@ -18,6 +18,7 @@ the modules behind it.
         remote/ cards
         downloads/ registry
         sampledata/ sample_schemas
+        fit/ density
     floor 2  matter: one outside thing each
         remote/ patience hub footers
         ./ encoders trainers tokenizer parquet foldersource sources shards checkpoint
@@ -34,9 +35,10 @@ the modules behind it.
         preparing/ tokencheck verify origin preparation progress
         ./ prepare_data
         downloads/ fetch acquire sizes
-        ./ preflight
         chats/ sourcerows sourcestore conversations mixture preferences
         caches/ encoding tokenrows tokenizercache chatcaches
+        fit/ expected corpus made writes holds report
+        ./ preflight
     floor 4  seen by training
         datasets
 """

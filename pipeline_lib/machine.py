@@ -39,6 +39,14 @@ def available_memory(root: Path = Path("/")) -> Memory:
     return Memory(host, False)
 
 
+def held_memory(root: Path = Path("/")) -> int:
+    """Bytes of anonymous memory that this process holds; 0 where the kernel does not say."""
+    for line in _text(root / "proc/self/status").splitlines():
+        if line.startswith("RssAnon:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
 def volume_of(path: Path) -> Volume:
     """The volume a path is on or would be created on: that of its nearest existing ancestor."""
     folder = Path(os.path.realpath(path))

@@ -1,5 +1,6 @@
 """Keys of caches: where they lead, what differs, what can be removed."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from pipeline_lib.caches.cachekey import (
     differences,
     explain,
     load_meta,
+    newest,
     prune,
     stored_caches,
 )
@@ -52,6 +54,20 @@ def test_the_explanation_says_what_differs_from_the_nearest_cache(tmp_path: Path
     make(tmp_path, "dpo", KEY | {"max_len": 513})
     text = explain(tmp_path, "sft", KEY | {"max_len": 1_024})
     assert text.endswith(f"because {near.name} has another max_len: 512 -> 1024")
+
+
+def test_of_several_caches_that_agree_in_what_is_known_the_newest_is_found(tmp_path: Path) -> None:
+    assert newest(tmp_path, "sft", {}) is None
+    folders = [make(tmp_path, "sft", KEY | {"edit": n}, complete=n == 2) for n in range(4)]
+    for age, folder in enumerate((folders[1], folders[3], folders[0], folders[2])):
+        os.utime(folder / "meta.json", (age, age))
+    found = newest(tmp_path, "sft", {"max_len": 512})
+    assert found is not None and found.folder == folders[2] and found.complete
+    assert found.size == (folders[2] / "meta.json").stat().st_size
+    other = newest(tmp_path, "sft", KEY | {"edit": 3})
+    assert other is not None and other.folder == folders[3] and not other.complete
+    assert newest(tmp_path, "sft", {"max_len": 513}) is None
+    assert newest(tmp_path, "dpo", KEY) is None
 
 
 def test_the_explanation_of_a_cache_that_is_there_says_so(tmp_path: Path) -> None:

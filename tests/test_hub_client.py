@@ -244,4 +244,5 @@ def test_a_footer_is_read_without_the_data(hub: Hub) -> None:
     footer = remote_footer(known, "default/train-00000-of-00001.parquet", patience=QUICK)
     assert footer.rows == 2000
     assert 0.9 < footer.arrow_bytes / (2000 * 404) < 1.1
+    assert footer.leaves == {"text": footer.arrow_bytes}
     assert hub.journal.bytes_sent("/cdn/") < 200_000

@@ -10,6 +10,7 @@ import pytest
 from nbclient.exceptions import CellExecutionError, DeadKernelError
 
 from download_data import DATASETS
+from pipeline_lib.machine import folder_bytes
 
 
 def contents(data_dir: Path) -> dict[str, str]:
@@ -73,10 +74,23 @@ def test_the_whole_notebook_runs_and_every_loss_falls(undisturbed: tuple[Path, s
     assert not list(data_dir.glob("shards/*.incomplete"))
 
 
+def test_the_look_ahead_says_what_disk_the_run_then_takes(undisturbed: tuple[Path, str]) -> None:
+    data_dir, text = undisturbed
+    assert needed(text) == pytest.approx(folder_bytes(data_dir), rel=0.2)
+
+
+def needed(text: str) -> float:
+    """Bytes of disk that the look ahead printed."""
+    found = re.search(r"^disk +([\d.]+) (B|KB|MB) at peak", text, re.M)
+    assert found is not None, text
+    return float(found[1]) * {"B": 1, "KB": 1_000, "MB": 1_000_000}[found[2]]
+
+
 def test_a_second_run_reuses_everything_and_changes_no_byte(undisturbed: tuple[Path, str]) -> None:
     data_dir, _ = undisturbed
     before = contents(data_dir)
     text = notebook.run(notebook.small(data_dir, until="dpo-dataset"))
+    assert needed(text) == 0
     assert "already complete" in text
     assert "already there" in text
     assert "built" not in text

@@ -32,6 +32,23 @@ class Difference(NamedTuple):
         return f"{self.component}: {_short(self.old)} -> {_short(self.new)}"
 
 
+class Record(NamedTuple):
+    """A cache folder and its committed record."""
+
+    folder: Path
+    meta: dict[str, Any]
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left to do."""
+        return bool(self.meta.get("complete"))
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        return _bytes(self.folder)
+
+
 def cache_folder(root: Path, kind: str, key: Key) -> Path:
     """Where the cache of this kind and key lies: ``<root>/<kind>-<first 12 digits of key>``."""
     return root / f"{kind}-{digest.of_json(key)[:_DIGITS]}"
@@ -93,6 +110,16 @@ def explain(root: Path, kind: str, key: Key) -> str:
     return f"{folder.name}: built, because {nearest.name} has another " + "; ".join(
         map(str, differ)
     )
+
+
+def newest(root: Path, kind: str, known: Key) -> Record | None:
+    """Of the caches whose key agrees in all ``known`` components the one that was written last."""
+    fitting = [
+        Record(folder, _read(folder / META))
+        for folder, key in _keys(root, kind)
+        if all(key.get(name) == value for name, value in known.items())
+    ]
+    return max(fitting, key=lambda r: (r.folder / META).stat().st_mtime_ns, default=None)
 
 
 def _keys(root: Path, kind: str) -> Iterator[tuple[Path, Key]]:

@@ -38,7 +38,7 @@ from pipeline_lib.caches.tokenrows import (
 )
 from pipeline_lib.chats.mixture import Mixture
 from pipeline_lib.chats.preferences import SYNTHETIC_VERSION, with_rejected
-from pipeline_lib.chats.turnstore import Batch, Conversations
+from pipeline_lib.chats.turnstore import Batch, Conversations, content_digest
 from pipeline_lib.records import Turn
 from pipeline_lib.table import Cell, Table
 
@@ -165,7 +165,7 @@ def _row_key(
     return _key(kind, tokenizer) | {
         "max_len": max_len,
         "over_length": over_length,
-        "raw_fp": digest.of_json(list(conversations.fingerprints.items())),
+        "raw_fp": content_digest(conversations.fingerprints),
     }
 
 

@@ -52,6 +52,11 @@ class Fitted(NamedTuple):
     flags: dict[str, Flags]
 
 
+def row_bytes(width: int) -> int:
+    """Bytes of one stored row: ids, mask and length."""
+    return width * (4 + 1) + 4
+
+
 def check_over_length(rule: str) -> None:
     """``ValueError`` unless the rule for what is too long is a known one."""
     if rule not in get_args(OverLength):

@@ -4,7 +4,7 @@ Nothing is copied: a mixture is an array of row numbers in a seeded order. Rende
 made when they are asked for.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import overload
 
@@ -60,14 +60,7 @@ class Mixture:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of what decides the texts: content, weights, seed and rule."""
-        return digest.of_json(
-            {
-                "conversations": list(self.conversations.fingerprints.items()),
-                "weights": dict(self.weights),
-                "seed": self.seed,
-                "selection": selection.SELECTION_VERSION,
-            }
-        )
+        return text_digest(self.conversations.fingerprints, self.weights, self.seed)
 
     def contents(self, max_bytes: int) -> Iterator[str]:
         """Roles and contents in the order of the index, until ``max_bytes`` of UTF-8 are reached.
@@ -108,6 +101,23 @@ class Mixture:
         return Table((*_COLUMNS, *(_COUNTED if counted else ())), tuple(rows))
 
 
+def text_digest(fingerprints: Mapping[str, str], weights: Mapping[str, float], seed: int) -> str:
+    """SHA-256 of what decides the texts of a mixture, with a weight for each of its sources."""
+    return digest.of_json(
+        {
+            "conversations": list(fingerprints.items()),
+            "weights": dict(weights),
+            "seed": seed,
+            "selection": selection.SELECTION_VERSION,
+        }
+    )
+
+
+def used_weights(names: Iterable[str], weights: Mapping[str, float]) -> dict[str, float]:
+    """The weight of each source; one that is not named counts once."""
+    return {name: float(weights.get(name, 1.0)) for name in names}
+
+
 def mix(
     conversations: Conversations,
     weights: Mapping[str, float],
@@ -127,7 +137,7 @@ def mix(
             f"weights name {', '.join(absent)}, but there is only {', '.join(counts)}; "
             "remove these weights, or name them as optional"
         )
-    used = {name: float(weights.get(name, 1.0)) for name in counts}
+    used = used_weights(counts, weights)
     index = selection.weighted_index(counts, used, seed)
     if not len(index):
         raise ValueError(

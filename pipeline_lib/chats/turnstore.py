@@ -4,7 +4,7 @@ Parts are mapped when they are first touched, so neither memory nor open files g
 number, and opening takes as long as looking at the file sizes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
@@ -12,6 +12,7 @@ from typing import NamedTuple, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from pipeline_lib import digest
 from pipeline_lib.caches.cachekey import remedy
 from pipeline_lib.chat import Pair
 from pipeline_lib.chats.turnparts import Part, TurnBatch, as_turns, in_columns
@@ -141,6 +142,11 @@ class Conversations(Sequence[list[Turn]]):
         if part is None:
             part = self._parts[place] = Part(self._records[place].path)
         return part
+
+
+def content_digest(fingerprints: Mapping[str, str]) -> str:
+    """SHA-256 over the conversations of all sources, by their fingerprints in order."""
+    return digest.of_json(list(fingerprints.items()))
 
 
 def _check_size(part: PartRecord) -> None:

@@ -47,6 +47,11 @@ class Plan:
         return self.builder == "json" and all(f.path.endswith(suffixes) for f in self.files)
 
     @property
+    def streamable(self) -> bool:
+        """Whether rows can be read from the Hub without keeping a file: lines, not packed."""
+        return self.lines and not any(f.path.endswith(jsonlines.PACKED) for f in self.files)
+
+    @property
     def download_bytes(self) -> int:
         """Bytes of all planned files, as the Hub lists them."""
         return sum(max(file.size, 0) for file in self.files)

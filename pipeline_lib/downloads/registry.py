@@ -113,6 +113,37 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
+def is_read(leaf: str, columns: Columns) -> bool:
+    """Whether a leaf of a parquet file, by its path, is among what ``columns`` names.
+
+    Of a struct only the wanted fields are, under whatever lists it lies.
+    """
+    top, *inner = leaf.split(".")
+    fields = _fields(columns[top]) if top in columns else set()
+    return top in columns and (not fields or inner[-1] in fields)
+
+
+def read_bytes(array: pa.Array, kind: pa.DataType) -> int:
+    """Bytes of an Arrow array, of its structs only the fields of ``kind``; reads no values."""
+    if _is_list(kind) and _is_list(array.type):
+        first, last = (array.offsets[place].as_py() for place in (0, -1))
+        width = 4 if pa.types.is_list(array.type) else 8
+        inside = array.values.slice(first, last - first)
+        return width * len(array) + read_bytes(inside, kind.value_type)
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        return sum(read_bytes(array.field(field.name), field.type) for field in kind)
+    return int(array.nbytes)
+
+
+def _fields(kind: pa.DataType) -> set[str]:
+    """Names of the innermost struct fields of a type; empty if it has none."""
+    if _is_list(kind):
+        return _fields(kind.value_type)
+    if pa.types.is_struct(kind):
+        return {name for field in kind for name in _fields(field.type) or {field.name}}
+    return set()
+
+
 def _shown(schema: pa.Schema, name: str) -> str:
     return str(schema.field(name).type) if name in schema.names else "absent"
 

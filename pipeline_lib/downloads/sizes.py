@@ -2,37 +2,52 @@
 
 What lies on disk is measured. Else the card's own figures count; where it has none, the
 footers of the parquet files, read by range requests; for other formats the size of the files
-times a known factor. Where nothing can be told the size stays unknown, and says so.
+times a known factor. Where nothing can be told the size stays unknown, and says so. How much of
+a source its normalizer reads is told by one footer.
 """
 
+import contextlib
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import pyarrow as pa
 
 from pipeline_lib.downloads import plans, saved
 from pipeline_lib.downloads.plans import EVERYTHING, Order, Plan
-from pipeline_lib.downloads.registry import Source
+from pipeline_lib.downloads.registry import Columns, Source, is_read, read_bytes
 from pipeline_lib.errors import DamagedFile, PipelineError
-from pipeline_lib.machine import folder_bytes
+from pipeline_lib.fit.density import CONVERSATION_BYTES
 from pipeline_lib.order import file_order
 from pipeline_lib.remote import hub
-from pipeline_lib.remote.footers import remote_footer
+from pipeline_lib.remote.footers import RemoteFooter, remote_footer
 from pipeline_lib.remote.patience import Gated, NoAccess
 from pipeline_lib.sampledata import sample
 
 GATED_NOTE = "(gated -- needs HF_TOKEN)"
 SAMPLE_NOTE = "made offline"
-_FACTORS = {".jsonl": 1.0, ".json": 1.0, ".gz": 3.5, ".zst": 4.0, ".csv": 1.0, ".arrow": 1.0}
+_FACTORS = {
+    ".jsonl": 1.0,
+    ".ndjson": 1.0,
+    ".json": 1.0,
+    ".gz": 3.5,
+    ".zst": 4.0,
+    ".csv": 1.0,
+    ".arrow": 1.0,
+}
 
 
 @dataclass(frozen=True)
 class Size:
     """What one source costs. Bytes; None is unknown.
 
-    ``network`` is what is fetched and stays in the Hub cache, ``saved`` the copy in the data
-    folder, ``extra`` a further copy that formats other than parquet and JSON Lines leave in the
-    cache of ``datasets``. ``present`` says that it is on disk already, and costs nothing more.
+    ``network`` is what is fetched; it stays in the Hub cache unless the source is
+    ``streamed``. ``saved`` is the copy in the data folder, ``extra`` a further copy that
+    formats other than parquet and JSON Lines leave in the cache of ``datasets``, ``text`` the
+    part of the copy that is read later. ``present`` says that it is on disk already, and costs
+    nothing more.
     """
 
     name: str
@@ -42,6 +57,8 @@ class Size:
     note: str = ""
     extra: int = 0
     present: bool = False
+    text: int | None = None
+    streamed: bool = False
 
     @property
     def known(self) -> bool:
@@ -49,7 +66,7 @@ class Size:
         return self.network is not None and self.saved is not None
 
 
-def size_on_disk(name: str, folder: Path, limit: int) -> Size | None:
+def size_on_disk(name: str, folder: Path, limit: int, columns: Columns) -> Size | None:
     """The size of what is there; None if nothing is, or only a smaller sample than asked for."""
     try:
         there = saved.find(folder)
@@ -60,21 +77,14 @@ def size_on_disk(name: str, folder: Path, limit: int) -> Size | None:
     held = int(there.origin.get("limit", EVERYTHING))
     if held != EVERYTHING and not 0 < limit <= held:
         return None
-    return Size(name, there.rows, 0, there.size, "on disk", present=True)
+    text = int(there.size * _share_on_disk(folder, columns))
+    return Size(name, there.rows, 0, there.size, "on disk", present=True, text=text)
 
 
 def size_of_sample(name: str) -> Size:
     """The size of a source of the offline sample that is not made yet."""
-    known = sample.SAVED_KILOBYTES.get(name)
-    return Size(name, None, 0, None if known is None else known * 1000, SAMPLE_NOTE)
-
-
-def size_of_corpus(data_dir: Path) -> Size:
-    """The size of the sample's corpus, on disk or not made yet."""
-    held = folder_bytes(data_dir / sample.CORPUS)
-    if held:
-        return Size(sample.CORPUS, None, 0, held, "on disk", present=True)
-    return size_of_sample(sample.CORPUS)
+    known, rows = sample.SAVED_KILOBYTES.get(name), sample.stated_rows(name)
+    return Size(name, rows, 0, None if known is None else known * 1000, SAMPLE_NOTE)
 
 
 def size_on_hub(name: str, source: Source, order: Order) -> Size:
@@ -86,52 +96,106 @@ def size_on_hub(name: str, source: Source, order: Order) -> Size:
     except PipelineError as error:
         return Size(name, None, None, None, " ".join(str(error).split()))
     try:
-        rows, size, note = _whole(planned, order)
+        whole = _whole(planned, order)
     except PipelineError as error:
         note = " ".join(str(error).split())
         return Size(name, planned.stated_rows, planned.download_bytes, planned.stated_bytes, note)
-    return _scaled(name, planned, rows, size, note, order)
+    return _scaled(name, planned, whole, order)
 
 
-def _whole(planned: Plan, order: Order) -> tuple[int | None, int | None, str]:
-    """Rows and Arrow bytes of everything, and how they are known."""
+class _Whole(NamedTuple):
+    """All of a source: rows, bytes in Arrow, the share that is read, and how this is known."""
+
+    rows: int | None
+    size: int | None
+    share: float | None
+    note: str
+
+
+def _whole(planned: Plan, order: Order) -> _Whole:
     if planned.stated_rows and planned.stated_bytes:
-        return planned.stated_rows, planned.stated_bytes, "from the card"
+        share = None
+        if planned.builder == "parquet":  # a size that is stated does not hang on a footer
+            with contextlib.suppress(PipelineError):
+                share = _share_read(_footers(planned, order, 1), planned.source.columns)
+        return _Whole(planned.stated_rows, planned.stated_bytes, share, "from the card")
     if planned.builder == "parquet":
-        footers = [
-            remote_footer(
-                planned.listing, file.path, on_wait=order.on_wait, patience=order.patience
-            )
-            for file in planned.files
-        ]
-        rows = sum(footer.rows for footer in footers)
-        return rows, sum(footer.arrow_bytes for footer in footers), "from parquet footers"
+        footers = _footers(planned, order, len(planned.files))
+        rows, size = (sum(f.rows for f in footers), sum(f.arrow_bytes for f in footers))
+        return _Whole(
+            rows, size, _share_read(footers, planned.source.columns), "from parquet footers"
+        )
     factors = {_FACTORS.get(Path(file.path).suffix) for file in planned.files}
     if None in factors or not factors:
-        return None, None, "format of unknown density"
+        return _Whole(None, None, None, "format of unknown density")
     factor = max(factor for factor in factors if factor is not None)
-    return None, int(planned.download_bytes * factor), "estimated from file sizes"
+    share = 1.0 if planned.lines else None  # of lines nothing else is saved
+    return _Whole(None, int(planned.download_bytes * factor), share, "estimated from file sizes")
 
 
-def _scaled(
-    name: str, planned: Plan, rows: int | None, size: int | None, note: str, order: Order
-) -> Size:
+def _footers(planned: Plan, order: Order, count: int) -> list[RemoteFooter]:
+    return [
+        remote_footer(planned.listing, file.path, on_wait=order.on_wait, patience=order.patience)
+        for file in planned.files[:count]
+    ]
+
+
+def _share_read(footers: Sequence[RemoteFooter], columns: Columns) -> float | None:
+    leaves = [leaf for footer in footers for leaf in footer.leaves.items()]
+    total = sum(size for _, size in leaves)
+    return sum(size for path, size in leaves if is_read(path, columns)) / total if total else None
+
+
+def _share_on_disk(folder: Path, columns: Columns) -> float:
+    """The share of the wanted columns in the first file of a saved copy, which is mapped."""
+    with pa.memory_map(str(min(folder.glob("*.arrow")))) as file:
+        table = pa.ipc.open_stream(file).read_all()
+        wanted = ((table.column(n), kind) for n, kind in columns.items() if n in table.column_names)
+        read = sum(read_bytes(chunk, kind) for column, kind in wanted for chunk in column.chunks)
+        return read / max(int(table.nbytes), 1)
+
+
+def _scaled(name: str, planned: Plan, whole: _Whole, order: Order) -> Size:
     """What a limit in rows or bytes leaves: files are fetched whole, rows are saved exactly."""
-    source, network = planned.source, planned.download_bytes
+    source, (rows, size, text_share, note) = planned.source, whole
+    share = _share_kept(source, rows, size, order.limit)
+    limited, parquet = order.limit != EVERYTHING, planned.builder == "parquet"
+    names = [file.path for file in planned.files]
+    if share < 1.0 and parquet:
+        if not source.streaming and limited:
+            names = file_order(names, order.seed)
+        names = names[: math.ceil(len(names) * share)]
+    streamed = limited and source.streaming and planned.streamable
+    network = to_fetch(planned.listing, names)
+    if streamed:
+        network = math.ceil(network * share)
+    kept = None if size is None else math.ceil(size * share)
+    return Size(
+        name,
+        math.ceil(rows * share) if rows else None,
+        network,
+        kept,
+        note,
+        extra=0 if parquet or planned.lines else size or 0,
+        text=None if kept is None or text_share is None else math.ceil(kept * text_share),
+        streamed=streamed,
+    )
+
+
+def _share_kept(source: Source, rows: int | None, size: int | None, limit: int) -> float:
+    """The share of a source's rows that is saved."""
     share = 1.0
-    if order.limit != EVERYTHING and rows and source.group is None:
-        share = min(order.limit / rows, 1.0)
+    rows = rows or (None if size is None else max(size // CONVERSATION_BYTES, 1))
+    if limit != EVERYTHING and rows and source.group is None:
+        share = min(limit / rows, 1.0)
     if source.max_bytes is not None and size:
         share = min(share, source.max_bytes / size)
-    if share < 1.0 and planned.builder == "parquet":
-        names = [file.path for file in planned.files]
-        if not source.streaming and order.limit != EVERYTHING:
-            names = file_order(names, order.seed)
-        needed = math.ceil(len(names) * share)
-        network = sum(max(planned.listing.file(n).size, 0) for n in names[:needed])
-    kept = None if size is None else math.ceil(size * share)
-    extra = 0 if planned.builder == "parquet" or planned.lines else size or 0
-    return Size(name, math.ceil(rows * share) if rows else None, network, kept, note, extra)
+    return share
+
+
+def to_fetch(listing: hub.RepoListing, names: Sequence[str]) -> int:
+    """Bytes of the files that the Hub cache does not hold yet."""
+    return sum(max(listing.file(n).size, 0) for n in names if not hub.is_cached(listing, n))
 
 
 def _gated(name: str, source: Source, order: Order) -> Size:

@@ -227,8 +227,8 @@ class _Lane:
         fields = checkpoint.read_fields(path)
         if fields["lane"] != self.lane:
             raise DamagedFile(
-                f"{path} belongs to lane {fields['lane']}, expected lane {self.lane}; it was copied "
-                "from another folder"
+                f"{path} belongs to lane {fields['lane']}, expected lane {self.lane}; it was "
+                "copied from another folder"
             )
         check_same_run(fields, self.job.pinned)
         replay = self.job.replay and not fields["finished"]

@@ -1,5 +1,7 @@
 """Footers of parquet files on the Hub, read by range requests: rows and sizes, no data."""
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -11,10 +13,15 @@ from pipeline_lib.remote.patience import PATIENT, OnWait, Patience, with_patienc
 
 
 class RemoteFooter(NamedTuple):
-    """Rows of a file and their uncompressed bytes, which are close to their bytes in Arrow."""
+    """Rows of a file and their uncompressed bytes, which are close to their bytes in Arrow.
+
+    ``leaves`` has the bytes of each column without columns inside, by its path, as
+    ``"messages.list.element.role"``.
+    """
 
     rows: int
     arrow_bytes: int
+    leaves: Mapping[str, int]
 
 
 def remote_footer(
@@ -45,5 +52,10 @@ def _read(listing: RepoListing, path: str) -> RemoteFooter:
     address = f"{folder}{listing.repo}@{listing.commit}/{path}"
     with HfFileSystem().open(address, "rb", block_size=64 << 10, cache_type="none") as file:
         found = pq.ParquetFile(file).metadata
-    groups = (found.row_group(number) for number in range(found.num_row_groups))
-    return RemoteFooter(found.num_rows, sum(group.total_byte_size for group in groups))
+    groups = [found.row_group(number) for number in range(found.num_row_groups)]
+    leaves: Counter[str] = Counter()
+    for group in groups:
+        for number in range(group.num_columns):
+            chunk = group.column(number)
+            leaves[chunk.path_in_schema] += chunk.total_uncompressed_size
+    return RemoteFooter(found.num_rows, sum(group.total_byte_size for group in groups), leaves)

@@ -170,6 +170,16 @@ def remote_blocks(
         start += len(block)
 
 
+def is_cached(listing: RepoListing, path: str) -> bool:
+    """Whether the Hub cache holds a file at the listing's commit; nothing is asked or hashed."""
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(
+        listing.repo, path, revision=listing.commit, repo_type=listing.kind
+    )
+    return isinstance(found, str)
+
+
 def matches(path: Path, entry: HubFile) -> bool:
     """Whether a local file has the size and the hash the Hub lists for it.
 

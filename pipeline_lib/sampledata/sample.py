@@ -69,6 +69,17 @@ SAVED_KILOBYTES = {
     CORPUS: 810,
 }
 """What each takes on disk, known because it is the same every time."""
+MESSAGES = {"oasst2": 3_039}
+"""Rows of the sources whose rows are messages of a tree."""
+CORPUS_TEXT_KILOBYTES = 2_820
+"""UTF-8 bytes of the corpus."""
+
+
+def stated_rows(name: str) -> int | None:
+    """How many rows the sample of a source has; None if there is no sample of that name."""
+    if name == CORPUS:
+        return CORPUS_FILES * CORPUS_ROWS
+    return MESSAGES.get(name) or (GENERATORS[name][1] if name in GENERATORS else None)
 
 
 def make_source(name: str, folder: Path, columns: Columns) -> saved.Saved:
