@@ -15,6 +15,7 @@ from pipeline_lib.downloads.sizes import Size
 from pipeline_lib.encoders import RENEW_BYTES
 from pipeline_lib.fit.expected import Expected, Run
 from pipeline_lib.fit.made import Made
+from pipeline_lib.preparing.lanes import TRIM_EVERY
 
 LIBRARIES = 290_000_000
 """The kernel, the notebook's imports, the Hub clients."""
@@ -34,8 +35,8 @@ WORDS = 0.5
 """Of the text an encoder sees until it is renewed: its cache of words."""
 HELD_DOCUMENTS = 1.2
 """Of the documents in the shuffle buffer, as Python holds them."""
-TRIMMED = 4_096
-"""Documents after which the making of shards gives back what earlier stages let go."""
+BATCH_DOCUMENTS = 256
+"""In a batch of the notebook's recipe; after some batches free memory goes back."""
 STREAM = 12
 """For each token in a write batch of the pretraining stream: ids, masks, the joined array."""
 ROW_COPIES = 4
@@ -77,7 +78,7 @@ def _shards(level: float, let_go: float, expected: Expected, made: Made) -> tupl
         return level + let_go, level + let_go
     level += ENCODER + _words(expected.shard_text)
     peak = level + let_go + HELD_DOCUMENTS * expected.corpus.shuffled
-    return peak, level if expected.shard_documents > TRIMMED else peak
+    return peak, level if expected.shard_documents > TRIM_EVERY * BATCH_DOCUMENTS else peak
 
 
 def _caches(level: float, expected: Expected, made: Made) -> dict[str, float]:

@@ -29,7 +29,7 @@ from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
-_TRIM_EVERY = 32
+TRIM_EVERY = 32
 """Batches between two times that free memory goes back. Documents of all sizes leave the shuffle
 buffer in random order, so without it the heap would grow for hours."""
 
@@ -124,7 +124,7 @@ class _Lane:
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.on_progress(self._progress())
-                if not number % _TRIM_EVERY:
+                if not number % TRIM_EVERY:
                     parquet.release_unused()
                     machine.trim_heap()
                 if written.crossed:
