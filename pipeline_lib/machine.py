@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3  # malloc.h
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
 
 
@@ -117,6 +118,15 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError:
         return ""
+
+
+def keep_heap_small() -> None:
+    """For a process whose threads hand buffers to each other: no more heaps than cores, and large
+    blocks outside of them, so that they leave no holes. Does nothing where glibc is not in use."""
+    set_option = getattr(ctypes.CDLL(None), "mallopt", None)
+    if set_option is not None:
+        set_option(_M_ARENA_MAX, os.cpu_count() or 1)
+        set_option(_M_MMAP_THRESHOLD, 4 << 20)
 
 
 def trim_heap() -> None:

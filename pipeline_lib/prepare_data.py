@@ -16,7 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from pipeline_lib import encoders
+from pipeline_lib import encoders, machine
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
 from pipeline_lib.preparing import manifest, staging
@@ -231,9 +231,11 @@ def _verify(options: argparse.Namespace) -> int:
     return 1 if faults else 0
 
 
-def _tune_interpreter() -> None:
-    """Settings for a process of its own: half a million objects of a tokenizer file need no
-    search for cycles, and stages wait for each other's turn of the lock a tenth as long."""
+def _tune_process() -> None:
+    """Settings for a process of its own: a heap that does not grow for hours, no search for cycles
+    among the half million objects of a tokenizer file, and a tenth of the wait for the lock
+    that stages hand to each other."""
+    machine.keep_heap_small()
     gc.set_threshold(100_000, 50, 50)
     sys.setswitchinterval(0.0005)
 
@@ -253,5 +255,5 @@ def _leave(status: int) -> NoReturn:
 
 
 if __name__ == "__main__":
-    _tune_interpreter()
+    _tune_process()
     _leave(main())

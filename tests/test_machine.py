@@ -1,5 +1,7 @@
 """What the machine has left: limits of containers, volumes, what this process holds."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 from pipeline_lib import machine
@@ -99,3 +101,16 @@ def test_what_this_process_holds_is_its_anonymous_memory(tmp_path: Path) -> None
     put(tmp_path, {"proc/self/status": "Name:\tx\nRssAnon:\t    300 kB\nRssFile:\t 9 kB"})
     assert machine.held_memory(tmp_path) == 300 * 1024
     assert machine.held_memory(tmp_path / "elsewhere") == 0
+
+
+def test_settings_of_the_heap_are_harmless_in_a_process_of_its_own() -> None:
+    code = (
+        "from pipeline_lib.machine import keep_heap_small, trim_heap\n"
+        "keep_heap_small()\n"
+        "blocks = [bytes(n * 100_000) for n in range(60)]\n"
+        "del blocks[::2]\n"
+        "trim_heap()\n"
+        "print(sum(map(len, blocks)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, f"{sum(range(1, 60, 2)) * 100_000}\n")

@@ -29,7 +29,7 @@ from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
-TRIM_EVERY = 32
+TRIM_EVERY = 16
 """Batches between two times that free memory goes back. Documents of all sizes leave the shuffle
 buffer in random order, so without it the heap would grow for hours."""
 
