@@ -122,11 +122,11 @@ def _text(path: Path) -> str:
 
 def keep_heap_small() -> None:
     """For a process whose threads hand buffers to each other: no more heaps than cores, and large
-    blocks outside of them, so that they leave no holes. Does nothing where glibc is not in use."""
+    blocks outside of them, where they leave no holes. Does nothing where glibc is not in use."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(_M_ARENA_MAX, os.cpu_count() or 1)
-        set_option(_M_MMAP_THRESHOLD, 4 << 20)
+        set_option(_M_MMAP_THRESHOLD, 6 << 20)
 
 
 def trim_heap() -> None:
