@@ -21,6 +21,7 @@ from tokenizers import (
 )
 
 from pipeline_lib import encoders
+from pipeline_lib import trainers as trainers_module
 from pipeline_lib.encoders import (
     NASTY,
     FastEncoder,
@@ -164,18 +165,10 @@ def test_both_encoders_agree_on_random_texts(
     compare(*pair, [text.encode() for text in found])
 
 
-def byte_symbols() -> Iterator[str]:
-    """The character that stands for each byte in a byte-level vocabulary, by byte."""
-    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    for byte in range(256):
-        yield chr(byte if byte in shown else next(others))
-
-
 def telling(pre_tokenizer: Any) -> bytes:
     """A tokenizer whose merges show where a word ends: an ASCII letter, digit or dot joins the
     first byte of whatever character stands behind it in the same word."""
-    symbols = dict(zip(range(256), byte_symbols(), strict=True))
+    symbols = dict(enumerate(trainers_module._byte_symbols()))
     vocabulary = {symbol: byte for byte, symbol in symbols.items()}
     merges = [(left, symbols[lead]) for left in "eA1." for lead in range(0xC2, 0xF5)]
     for left, right in merges:

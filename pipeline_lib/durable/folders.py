@@ -14,15 +14,15 @@ from pipeline_lib.errors import OutputExists, PipelineError
 
 def sync_folder(folder: Path) -> None:
     """Make the names in a folder durable."""
-    fd = os.open(folder, os.O_RDONLY)
-    try:
-        system.fsync(fd)
-    finally:
-        os.close(fd)
+    _sync(folder)
 
 
 def sync_file(path: Path) -> None:
     """Make the content of a file written by someone else durable."""
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
     fd = os.open(path, os.O_RDONLY)
     try:
         system.fsync(fd)
