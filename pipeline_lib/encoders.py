@@ -51,12 +51,21 @@ class Encoded(NamedTuple):
     ids: NDArray[np.uint32]
     offsets: NDArray[np.int64]
 
+    def of_texts(self, first: int, stop: int) -> "Encoded":
+        """The part of texts ``first`` to ``stop``; its ids share memory with these."""
+        offsets = self.offsets[first : stop + 1]
+        return Encoded(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
+
 
 class Encoder(Protocol):
-    """Turns UTF-8 texts into ids; the text of a control token inside one is plain text."""
+    """Turns UTF-8 texts into ids; the text of a control token inside one is plain text.
+
+    ``wants``: bytes of text at once with which it is at its best.
+    """
 
     name: str
     version: str
+    wants: int
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order."""
@@ -84,7 +93,7 @@ def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
 class ReferenceEncoder:
     """``tokenizers``: exact by definition, about 1 MB/s a core."""
 
-    name = "tokenizers"
+    name, wants = "tokenizers", 1 << 20
 
     def __init__(self, tokenizer_json: bytes) -> None:
         self.version = importlib.metadata.version("tokenizers")
@@ -108,11 +117,12 @@ class FastEncoder:
     It gets the file without its special tokens, because it would match them in text; the
     ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
     knows go to the reference. Its cache of words grows with the text seen, so the engine is
-    renewed after every ``RENEW_BYTES`` of it, at a cost of about 4 %. Safe to call from
-    several threads, one at a time.
+    renewed after every ``RENEW_BYTES`` of it, at a cost of about 4 %. It gives its threads two
+    mebibytes each, and smaller pieces near the end, so less than a few of those would leave some
+    of them idle. Safe to call from several threads, one at a time.
     """
 
-    name = "gigatoken"
+    name, wants = "gigatoken", 8 << 20
 
     def __init__(self, tokenizer_json: bytes, reference: "ReferenceEncoder | None" = None) -> None:
         self.version = importlib.metadata.version("gigatoken")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-_M_ARENA_MAX, _M_MMAP_THRESHOLD = -8, -3  # malloc.h
+_M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # malloc.h
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
 
 
@@ -122,11 +122,14 @@ def _text(path: Path) -> str:
 
 def keep_heap_small() -> None:
     """For a process whose threads hand buffers to each other: no more heaps than cores, and large
-    blocks outside of them, where they leave no holes. Does nothing where glibc is not in use."""
+    blocks outside of them, where they leave no holes. A heap shrinks by ``trim_heap`` alone, not
+    whenever its end is free, which would cost a page fault for every page that grows again.
+    Does nothing where glibc is not in use."""
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(_M_ARENA_MAX, os.cpu_count() or 1)
         set_option(_M_MMAP_THRESHOLD, 6 << 20)
+        set_option(_M_TRIM_THRESHOLD, 1 << 30)
 
 
 def trim_heap() -> None:

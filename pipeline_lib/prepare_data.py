@@ -16,6 +16,9 @@ import sys
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+if __name__ == "__main__":  # numpy's threads spin when they begin, and nothing here needs them
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 from pipeline_lib import encoders, machine
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError

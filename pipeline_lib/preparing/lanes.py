@@ -21,7 +21,7 @@ from pipeline_lib.preparing import staging
 from pipeline_lib.preparing.documents import DEPTH, CommitClock, Documents, part_of_lane
 from pipeline_lib.preparing.pinned import Pinned, versions
 from pipeline_lib.preparing.sameness import check_same_run
-from pipeline_lib.preparing.stages import EncodingStage, write_token_batch
+from pipeline_lib.preparing.stages import EncodingStage, grouped, write_token_batch
 from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.records import Cursor, WriterState
 from pipeline_lib.shards import SPLITS, ShardWriter, restore_writers
@@ -141,7 +141,8 @@ class _Lane:
             batches = documents.behind(self.seen, due)
         else:
             batches = documents.batches(self.shuffle, self.seen, due)
-        return prefetch(self.encoding.run(prefetch(batches, DEPTH)), DEPTH)
+        groups = grouped(batches, lambda: self.encoding.wants)
+        return prefetch(self.encoding.run(prefetch(groups, 1)), DEPTH)
 
     def _commit(self, *, finished: bool) -> dict[str, Any]:
         for writer in self.writers.values():

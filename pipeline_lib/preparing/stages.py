@@ -4,10 +4,10 @@ Reading and hashing run in one thread, encoding in a second, writing in the call
 hands batches on in order, so the overlap changes nothing but the time.
 """
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import chain, pairwise
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,46 +27,69 @@ Coded = tuple[Batch, Encoded]
 _HELD_AT_MOST = 6
 
 
+def grouped(
+    batches: Closable[Batch], wanted: Callable[[], int]
+) -> Generator[list[Batch], None, None]:
+    """Consecutive batches together, until they have the ``wanted`` bytes of text or one of them
+    commits, which waits for no others. ``wanted`` is asked again for every batch."""
+    group: list[Batch] = []
+    size = 0
+    with closing(batches):
+        for batch in batches:
+            group.append(batch)
+            size += sum(map(len, batch.texts))
+            if size >= wanted() or batch.commit:
+                yield group
+                group, size = [], 0
+        if group:
+            yield group
+
+
 class EncodingStage:
     """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal.
 
-    ``used``: name and version of the encoder, once it is confirmed.
+    ``used``: name and version of the encoder, and ``wants``: bytes of text that it needs at once
+    to be at its best, 0 until it is confirmed.
     """
 
     def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
         self.used: dict[str, str] | None = None
+        self.wants = 0
 
-    def run(self, batches: Closable[Batch]) -> Generator[Coded, None, None]:
+    def run(self, groups: Closable[list[Batch]]) -> Generator[Coded, None, None]:
         """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
         reference = self._tokenizer.reference
-        with closing(batches):
+        with closing(groups):
             chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
-            encoder, held = self._confirmed(chosen, iter(batches))
+            encoder, held = self._confirmed(chosen, iter(groups))
             self.used = {"name": encoder.name, "version": encoder.version}
-            coded = ((batch, encoder.encode(batch.texts)) for batch in batches)
-            for batch, encoded in chain(_emptied(held), coded):
+            self.wants = encoder.wants
+            coded = (_encoded(encoder, group) for group in groups)
+            for batch, encoded in chain.from_iterable(chain(_emptied(held), coded)):
                 if encoder is not reference:
                     self._probe(batch, encoded)
                 yield batch, encoded
 
-    def _confirmed(self, chosen: Encoder, batches: Iterator[Batch]) -> tuple[Encoder, list[Coded]]:
-        """The encoder to use, and the first batches. They are encoded while the ids of the
+    def _confirmed(
+        self, chosen: Encoder, groups: Iterator[list[Batch]]
+    ) -> tuple[Encoder, list[list[Coded]]]:
+        """The encoder to use, and the first groups. They are encoded while the ids of the
         first are compared with the reference, and held back until that is done."""
-        first = next(batches, None)
+        first = next(groups, None)
         if first is None:
             return chosen, []
-        reference = self._tokenizer.reference
-        held = [(first, chosen.encode(first.texts))]
+        reference, texts = self._tokenizer.reference, first[0].texts
+        held = [_encoded(chosen, first)]
         with ThreadPoolExecutor(1) as pool:
             proof = pool.submit(
-                encoders.confirm, reference, chosen, self._kind, first.texts, held[0][1]
+                encoders.confirm, reference, chosen, self._kind, texts, held[0][0][1]
             )
-            while not proof.done() and len(held) < _HELD_AT_MOST and (batch := next(batches, None)):
-                held.append((batch, chosen.encode(batch.texts)))
+            while not proof.done() and len(held) < _HELD_AT_MOST and (group := next(groups, None)):
+                held.append(_encoded(chosen, group))
             confirmed = proof.result()
         if confirmed is not chosen:
-            held = [(batch, confirmed.encode(batch.texts)) for batch, _ in held]
+            held = [_encoded(confirmed, [batch for batch, _ in group]) for group in held]
         return confirmed, held
 
     def _probe(self, batch: Batch, encoded: Encoded) -> None:
@@ -81,7 +104,16 @@ class EncodingStage:
                 ) from error
 
 
-def _emptied(held: list[Coded]) -> Iterator[Coded]:
+def _encoded(encoder: Encoder, group: list[Batch]) -> list[Coded]:
+    encoded = encoder.encode([text for batch in group for text in batch.texts])
+    ends = accumulate(len(batch.texts) for batch in group)
+    return [
+        (batch, encoded.of_texts(end - len(batch.texts), end))
+        for batch, end in zip(group, ends, strict=True)
+    ]
+
+
+def _emptied(held: list[list[Coded]]) -> Iterator[list[Coded]]:
     """The items of a list, which keeps none of them alive."""
     held.reverse()
     while held:
