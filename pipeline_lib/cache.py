@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib import digest
+from pipeline_lib import digest, machine, parquet
 from pipeline_lib.caches.cachekey import META, Key, cache_folder, explain, load_meta, remedy
 from pipeline_lib.caches.cachesite import CacheSite
 from pipeline_lib.caches.segmented import FileRecord, SegmentedFile, check_file
@@ -159,7 +159,7 @@ class _Growing:
         return self._commit()
 
     def _encode(self, site: CacheSite) -> None:
-        plan, saved = self._plan, site.clock()
+        plan, saved, slack = self._plan, site.clock(), machine.Slack(parquet.release_unused)
         for start in range(self._state.done, plan.total, plan.batch):
             stop = min(start + plan.batch, plan.total)
             block = plan.encode(start, stop)
@@ -167,6 +167,7 @@ class _Growing:
                 self._files[name].append(np.ascontiguousarray(block.arrays[name]).data)
             counts = added(self._state.counts, block.counts)
             self._state = _State(stop, self._records(), counts)  # one step: never half a batch
+            slack.give_back()
             if site.on_progress:
                 site.on_progress(plan.kind, stop, plan.total)
             if site.clock() - saved >= site.save_every_seconds:

@@ -8,10 +8,10 @@ it is not, the reference is used and the log says so.
 import importlib.metadata
 import json
 import logging
+import os
 import threading
 import time
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -37,7 +37,8 @@ __all__ = [
 KINDS = ("auto", "gigatoken", "tokenizers")
 PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
-RENEW_BYTES = 320 << 20
+RENEW_BYTES = 640 << 20
+"""Text after which the fast encoder forgets its words, where nothing else is asked for."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -51,21 +52,16 @@ class Encoded(NamedTuple):
     ids: NDArray[np.uint32]
     offsets: NDArray[np.int64]
 
-    def of_texts(self, first: int, stop: int) -> "Encoded":
-        """The part of texts ``first`` to ``stop``; its ids share memory with these."""
-        offsets = self.offsets[first : stop + 1]
-        return Encoded(self.ids[offsets[0] : offsets[-1]], offsets - offsets[0])
-
 
 class Encoder(Protocol):
     """Turns UTF-8 texts into ids; the text of a control token inside one is plain text.
 
-    ``wants``: bytes of text at once with which it is at its best.
+    ``threads``: how many callers at a time use the machine best.
     """
 
     name: str
     version: str
-    wants: int
+    threads: int
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order."""
@@ -91,9 +87,9 @@ def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
 
 
 class ReferenceEncoder:
-    """``tokenizers``: exact by definition, about 1 MB/s a core."""
+    """``tokenizers``: exact by definition, about 1 MB/s a core; has threads of its own."""
 
-    name, wants = "tokenizers", 1 << 20
+    name, threads = "tokenizers", 1
 
     def __init__(self, tokenizer_json: bytes) -> None:
         self.version = importlib.metadata.version("tokenizers")
@@ -117,19 +113,27 @@ class FastEncoder:
     It gets the file without its special tokens, because it would match them in text; the
     ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
     knows go to the reference. Its cache of words grows with the text seen, so the engine is
-    renewed after every ``RENEW_BYTES`` of it, at a cost of about 4 %. It gives its threads two
-    mebibytes each, and smaller pieces near the end, so less than a few of those would leave some
-    of them idle. Safe to call from several threads, one at a time.
+    renewed after every ``renew_bytes`` of it: of 640 MiB, that costs about 4 %.
+
+    Of its own it would cut a call's texts at every two mebibytes, one piece for each thread, and
+    copy the ids together. Calls of that size, one for each core at a time, save the copy and the
+    clearing of its pages.
     """
 
-    name, wants = "gigatoken", 8 << 20
+    name = "gigatoken"
 
-    def __init__(self, tokenizer_json: bytes, reference: "ReferenceEncoder | None" = None) -> None:
+    def __init__(
+        self,
+        tokenizer_json: bytes,
+        reference: "ReferenceEncoder | None" = None,
+        renew_bytes: int = RENEW_BYTES,
+    ) -> None:
         self.version = importlib.metadata.version("gigatoken")
         self._tokenizer_json, self._reference = tokenizer_json, reference
+        self._renew_bytes = renew_bytes
         self._json = _without_special_tokens(tokenizer_json.decode())
-        self._turn = threading.Lock()
-        self._beside = ThreadPoolExecutor(1)
+        self.threads = os.cpu_count() or 1
+        self._idle, self._busy = threading.Condition(), 0
         self._renew()
 
     def _renew(self) -> None:
@@ -139,20 +143,32 @@ class FastEncoder:
         self._engine = load_hf_json(self._json)
         self._seen = 0
 
+    def _layout(self, texts: list[bytes]) -> Any:
+        """What the engine makes of the texts; while it is at work it is not renewed."""
+        with self._idle:
+            while self._seen >= self._renew_bytes:
+                if self._busy:
+                    self._idle.wait()
+                else:
+                    self._renew()
+            self._seen += sum(map(len, texts))
+            self._busy += 1
+        try:
+            return self._engine.encode_batch(texts).layout  # no name here holds an old engine
+        finally:
+            with self._idle:
+                self._busy -= 1
+                self._idle.notify_all()
+
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order."""
         if not texts:
             return Encoded(np.empty(0, np.uint32), np.zeros(1, np.int64))
-        disputed = self._beside.submit(_disputed, texts)
-        with self._turn:
-            if self._seen >= RENEW_BYTES:
-                self._renew()
-            self._seen += sum(map(len, texts))
-            layout: Any = self._engine.encode_batch(list(texts)).layout
+        layout = self._layout(list(texts))
         offsets = np.asarray(layout.offsets.data, np.int64)
         ids = np.asarray(layout.content.data, np.uint32)
         encoded = _checked(Encoded(ids, offsets), len(texts))
-        places = disputed.result()
+        places = [place for place, text in enumerate(texts) if letters.is_disputed(text)]
         return encoded if not places else self._corrected(encoded, texts, places)
 
     def _corrected(self, encoded: Encoded, texts: Sequence[bytes], places: list[int]) -> Encoded:
@@ -165,10 +181,6 @@ class FastEncoder:
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=offsets[1:])
         return Encoded(np.concatenate(parts), offsets)
-
-
-def _disputed(texts: Sequence[bytes]) -> list[int]:
-    return [place for place, text in enumerate(texts) if letters.is_disputed(text)]
 
 
 def _without_special_tokens(text: str) -> str:
@@ -202,7 +214,9 @@ def _checked(encoded: Encoded, texts: int) -> Encoded:
     return encoded
 
 
-def choose_encoder(reference: ReferenceEncoder, kind: str = "auto") -> Encoder:
+def choose_encoder(
+    reference: ReferenceEncoder, kind: str = "auto", renew_bytes: int = RENEW_BYTES
+) -> Encoder:
     """The encoder to use: the fast one where it agrees with the reference on nasty strings.
 
     ``kind`` "gigatoken" makes a failed probe an ``EncoderMismatch`` instead of a fall back;
@@ -213,7 +227,7 @@ def choose_encoder(reference: ReferenceEncoder, kind: str = "auto") -> Encoder:
     if kind == "tokenizers":
         return reference
     try:
-        fast = FastEncoder(reference.tokenizer_json, reference)
+        fast = FastEncoder(reference.tokenizer_json, reference, renew_bytes)
         compare(reference, fast, NASTY)
     except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
         return fall_back(reference, kind, error)

@@ -1,14 +1,16 @@
 """Engines run lanes; an engine is anything shaped like ``map``: results in input order.
 
 ``prefetch`` overlaps the stages inside one lane: it moves an iterator to a thread and keeps
-a few finished items ready. Reading, hashing and the fast encoder release the interpreter
-lock, so threads are enough.
+a few finished items ready. ``in_threads`` works on several items of one stage at a time.
+Reading, hashing and the fast encoder release the interpreter lock, so threads are enough.
 """
 
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 Item = TypeVar("Item")
@@ -100,3 +102,37 @@ class Prefetched(Generic[Item]):
 def prefetch(items: Closable[Item], depth: int) -> Prefetched[Item]:
     """Overlap the making of ``items`` with their use; results are the same, only sooner."""
     return Prefetched(items, depth)
+
+
+def in_threads(
+    work: Callable[[Item], Result], items: Closable[Item], threads: int
+) -> Generator[Result, None, None]:
+    """``work`` done on up to ``threads`` items at a time; results in the order of the items.
+
+    An exception, of the source or the work, is raised at the place of its item. Closing waits
+    for what is being worked on, and closes the source.
+    """
+    pending: deque[Future[Result]] = deque()
+    with contextlib.closing(items):
+        pool = ThreadPoolExecutor(threads)
+        try:
+            for future in _submitted(pool, work, items):
+                pending.append(future)
+                if len(pending) > threads:  # one waits, so that no thread does
+                    yield pending.popleft().result()
+            while pending:
+                yield pending.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _submitted(
+    pool: ThreadPoolExecutor, work: Callable[[Item], Result], items: Closable[Item]
+) -> Iterator[Future[Result]]:
+    try:
+        for item in items:
+            yield pool.submit(work, item)
+    except Exception as error:  # it is raised where its item would have come
+        failed: Future[Result] = Future()
+        failed.set_exception(error)
+        yield failed

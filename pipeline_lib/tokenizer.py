@@ -72,9 +72,9 @@ class Tokenizer:
             )
         return int(found)
 
-    def encoder(self, kind: str = "auto") -> Encoder:
+    def encoder(self, kind: str = "auto", renew_bytes: int = encoders.RENEW_BYTES) -> Encoder:
         """An encoder: "auto", "gigatoken" or "tokenizers" (see ``choose_encoder``)."""
-        return encoders.choose_encoder(self.reference, kind)
+        return encoders.choose_encoder(self.reference, kind, renew_bytes)
 
     def decode(self, ids: Sequence[int]) -> str:
         """Text of the ids, control tokens included."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -282,9 +283,22 @@ def test_ordinary_added_tokens_keep_their_meaning() -> None:
         assert run in encoder.encode([b"x" + b" " * 12 + b"y"]).ids.tolist()
 
 
-def test_renewing_the_engine_changes_no_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(encoders, "RENEW_BYTES", 50)
-    fast, reference = FastEncoder(tokenizer_bytes()), ReferenceEncoder(tokenizer_bytes())
+def test_callers_in_several_threads_get_their_own_ids_while_the_engine_is_renewed() -> None:
+    made = tokenizer_bytes()
+    fast = FastEncoder(made, renew_bytes=3_000)
+    parts = [[text.encode() for text in texts(40, first=40 * part)] for part in range(24)]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(fast.encode, parts))
+    reference = ReferenceEncoder(made)
+    for part, encoded in zip(parts, found, strict=True):
+        right = reference.encode(part)
+        assert np.array_equal(encoded.ids, right.ids)
+        assert np.array_equal(encoded.offsets, right.offsets)
+
+
+def test_renewing_the_engine_changes_no_id() -> None:
+    fast = FastEncoder(tokenizer_bytes(), renew_bytes=50)
+    reference = ReferenceEncoder(tokenizer_bytes())
     for text in texts(20):
         compare(reference, fast, [text.encode()])
 

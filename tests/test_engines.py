@@ -6,7 +6,7 @@ from collections.abc import Generator
 
 import pytest
 
-from pipeline_lib.engines import ENGINES, in_order, prefetch
+from pipeline_lib.engines import ENGINES, in_order, in_threads, prefetch
 
 
 def counted(count: int, log: list[str]) -> Generator[int, None, None]:
@@ -85,3 +85,51 @@ def test_an_end_stays_an_end() -> None:
     ahead = prefetch(counted(1, []), 2)
     assert list(ahead) == [0]
     assert list(ahead) == []
+
+
+def test_threads_give_results_in_the_order_of_the_items() -> None:
+    def slow_for_even(number: int) -> int:
+        time.sleep(0.003 if number % 2 == 0 else 0)
+        return number * number
+
+    log: list[str] = []
+    results = in_threads(slow_for_even, counted(20, log), 3)
+    assert list(results) == [n * n for n in range(20)] and log[-1] == "closed"
+
+
+def test_threads_work_on_as_many_items_at_a_time_as_asked() -> None:
+    meeting = threading.Barrier(3, timeout=10)
+    assert list(in_threads(lambda _: meeting.wait() >= 0, counted(9, []), 3)) == [True] * 9
+
+
+def test_threads_take_one_item_more_than_they_work_on() -> None:
+    log: list[str] = []
+    results = in_threads(lambda number: number, counted(50, log), 2)
+    assert next(results) == 0
+    assert log == [f"made {n}" for n in range(3)]
+    results.close()
+    assert log[-1] == "closed"
+
+
+def test_a_failure_of_the_work_or_the_source_arrives_in_its_place() -> None:
+    def failing() -> Generator[int, None, None]:
+        yield 1
+        yield 2
+        raise KeyError("lost")
+
+    results = in_threads(lambda number: 10 // (number - 2), failing(), 4)
+    assert next(results) == -10
+    with pytest.raises(ZeroDivisionError):
+        next(results)
+    results = in_threads(lambda number: number, failing(), 4)
+    assert [next(results), next(results)] == [1, 2]
+    with pytest.raises(KeyError, match="lost"):
+        next(results)
+
+
+def test_threads_end_with_their_results() -> None:
+    before = threading.active_count()
+    results = in_threads(lambda number: number, counted(50, []), 2)
+    next(results)
+    results.close()
+    assert threading.active_count() == before

@@ -17,7 +17,6 @@ from crashes import Killed, committing, flip, leave_unfinished, seam, survives, 
 
 from pipeline_lib import digest
 from pipeline_lib.checkpoint import CURRENT, PREVIOUS, read_fields
-from pipeline_lib.encoders import ReferenceEncoder
 from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
 from pipeline_lib.preparing.lanes import Progress
 from pipeline_lib.preparing.preparation import prepare
@@ -419,9 +418,8 @@ def test_a_touched_source_with_equal_bytes_goes_on(world: World, tmp_path: Path)
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_the_run_behind_a_commit(
-    world: World, tmp_path: Path, signum: signal.Signals, monkeypatch: pytest.MonkeyPatch
+    world: World, tmp_path: Path, signum: signal.Signals
 ) -> None:
-    monkeypatch.setattr(ReferenceEncoder, "wants", 0)  # else all of this corpus is encoded at once
     recipe = dataclasses.replace(world.recipe, tokenization_batch_size=2)
 
     def interrupt(progress: Progress) -> None:

@@ -13,13 +13,7 @@ from gigatoken import gigatoken_rs
 from pipeline_lib.encoders import Encoded, ReferenceEncoder
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 from pipeline_lib.order import START, ShuffleState
-from pipeline_lib.preparing.stages import (
-    EncodingStage,
-    Written,
-    grouped,
-    with_end_tokens,
-    write_token_batch,
-)
+from pipeline_lib.preparing.stages import EncodingStage, Written, with_end_tokens, write_token_batch
 from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.recipe import Recipe
 from pipeline_lib.shards import ShardWriter
@@ -143,52 +137,12 @@ def two_batches() -> Generator[Batch, None, None]:
     yield batch([b"good", b"bad"])._replace(probes=[1])
 
 
-def one_by_one(batches: Generator[Batch, None, None]) -> Generator[list[Batch], None, None]:
-    return grouped(batches, lambda: 0)
-
-
-def test_batches_are_encoded_together_up_to_the_size_that_the_encoder_wants() -> None:
-    half, small = batch([b"x" * 50]), batch([b"x"])
-    wanted = iter([0, 100, 100, 100, 100, 100])
-    groups = grouped((work for work in [small, small, half, half, half]), lambda: next(wanted))
-    assert [len(group) for group in groups] == [1, 3, 1]
-
-
-def test_no_batch_waits_behind_one_that_commits() -> None:
-    small, commits = batch([b"x"]), batch([b"x"])._replace(commit=True)
-    work = [small, small, commits, commits, small]
-    assert [len(group) for group in grouped((one for one in work), lambda: 100)] == [3, 1, 1]
-
-
-def test_closing_the_groups_closes_the_batches() -> None:
-    batches = two_batches()
-    groups = one_by_one(batches)
-    next(groups)
-    groups.close()
-    assert batches.gi_frame is None
-
-
-def test_batches_that_were_encoded_together_get_their_own_ids(tmp_path: Path) -> None:
-    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
-    many = (batch([b"stone %d" % n] * (n % 3), [b"river"] * (n % 2)) for n in range(30))
-    stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
-    found = list(stage.run(grouped(many, lambda: stage.wants)))
-    right = ReferenceEncoder(chosen.json)
-    assert len(found) == 30 and stage.wants > 1_000
-    for made, ids in found:
-        expected = right.encode(made.texts)
-        assert ids.ids.tolist() == expected.ids.tolist()
-        assert ids.offsets.tolist() == expected.offsets.tolist()
-
-
 def test_a_mismatch_found_while_running_keeps_the_document(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoil_gigatoken(monkeypatch, b"bad")
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
-    running = EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(
-        one_by_one(two_batches())
-    )
+    running = EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(two_batches())
     next(running)
     with pytest.raises(EncoderMismatch, match=r"evidence\.txt; start a fresh run .*--encoder tok"):
         next(running)
@@ -201,7 +155,7 @@ def test_a_mismatch_in_the_first_documents_means_the_reference(
     spoil_gigatoken(monkeypatch, b"good")
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
     stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
-    assert len(list(stage.run(one_by_one(two_batches())))) == 2
+    assert len(list(stage.run(two_batches()))) == 2
     assert stage.used is not None and stage.used["name"] == "tokenizers"
     assert "using the reference encoder" in caplog.text and "b'good'" in caplog.text
 
@@ -215,11 +169,11 @@ def test_an_encoder_that_can_not_be_chosen_closes_the_batches(tmp_path: Path) ->
         finally:
             closed.append(True)
 
-    groups = one_by_one(work())
-    next(groups)
+    batches = work()
+    next(batches)
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
     with pytest.raises(ValueError, match="encoder is 'other'"):
-        next(EncodingStage(chosen, "other", tmp_path / "evidence.txt").run(groups))
+        next(EncodingStage(chosen, "other", tmp_path / "evidence.txt").run(batches))
     assert closed
 
 
@@ -229,7 +183,7 @@ def test_the_stage_gives_batches_with_the_ids_of_the_reference(tmp_path: Path) -
         yield batch([])
 
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
-    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(one_by_one(work())))
+    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(work()))
     right = ReferenceEncoder(chosen.json).encode([b"the river", b"stone"])
     assert found[0][1].ids.tolist() == right.ids.tolist()
     assert found[0][1].offsets.tolist() == right.offsets.tolist()
@@ -243,7 +197,7 @@ def test_no_batch_is_handed_on_before_the_first_is_confirmed(
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
     right = ReferenceEncoder(chosen.json)
     many = (batch([b"good", b"%d" % number]) for number in range(30))
-    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(one_by_one(many)))
+    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(many))
     assert len(found) == 30
     for made, ids in found:
         assert ids.ids.tolist() == right.encode(made.texts).ids.tolist()

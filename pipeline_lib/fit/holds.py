@@ -5,17 +5,19 @@ every 50 ms over whole runs of the notebook; ``benchmarks/fit.py`` measures agai
 stage frees stays with the process, so a later stage begins where the earlier ones ended.
 """
 
+import math
 from collections.abc import Sequence
 
+from pipeline_lib import encoders
+from pipeline_lib.caches import encoding
 from pipeline_lib.caches.chatcaches import BATCHES
 from pipeline_lib.caches.tokenizercache import BUDGET
 from pipeline_lib.caches.tokenrows import row_bytes
 from pipeline_lib.downloads.rowstream import PIECE_BYTES
 from pipeline_lib.downloads.sizes import Size
-from pipeline_lib.encoders import RENEW_BYTES
 from pipeline_lib.fit.expected import Expected, Run
 from pipeline_lib.fit.made import Made
-from pipeline_lib.preparing.lanes import TRIM_EVERY
+from pipeline_lib.machine import SLACK_BYTES
 
 LIBRARIES = 290_000_000
 """The kernel, the notebook's imports, the Hub clients."""
@@ -31,12 +33,11 @@ VOCABULARY = 1_500
 """For each id, in the encoders."""
 ENCODER = 30_000_000
 """The fast encoder before it has seen a text."""
-WORDS = 0.5
-"""Of the text an encoder sees until it is renewed: its cache of words."""
+WORDS = 7_600
+"""Times the root of the text an encoder sees until it is renewed: its cache of words, two of them
+on two cores. Words that are new come ever more seldom."""
 HELD_DOCUMENTS = 1.2
 """Of the documents in the shuffle buffer, as Python holds them."""
-BATCH_DOCUMENTS = 256
-"""In a batch of the notebook's recipe; after some batches free memory goes back."""
 STREAM = 12
 """For each token in a write batch of the pretraining stream: ids, masks, the joined array."""
 ROW_COPIES = 4
@@ -76,9 +77,9 @@ def _shards(level: float, let_go: float, expected: Expected, made: Made) -> tupl
     """The peak, and the level that stays; ``let_go`` is free but still with the process."""
     if "shards" in made.complete or not expected.shard_text:
         return level + let_go, level + let_go
-    level += ENCODER + _words(expected.shard_text)
-    peak = level + let_go + HELD_DOCUMENTS * expected.corpus.shuffled
-    return peak, level if expected.shard_documents > TRIM_EVERY * BATCH_DOCUMENTS else peak
+    level += ENCODER + _words(expected.shard_text, encoders.RENEW_BYTES)
+    held = HELD_DOCUMENTS * expected.corpus.shuffled
+    return level + let_go + held, level + min(held, SLACK_BYTES)
 
 
 def _caches(level: float, expected: Expected, made: Made) -> dict[str, float]:
@@ -90,14 +91,14 @@ def _caches(level: float, expected: Expected, made: Made) -> dict[str, float]:
         "dpo": BATCHES["dpo"] * 2 * width * ROW_COPIES,
     }
     if not batches.keys() <= made.complete:
-        level += ENCODER + _words(expected.train_text)
+        level += ENCODER + _words(expected.train_text, encoding.RENEW_BYTES)
     return {
         name: level + (0 if name in made.complete else batch) for name, batch in batches.items()
     }
 
 
-def _words(text: int) -> float:
-    return WORDS * min(text, RENEW_BYTES)
+def _words(text: int, renewed: int) -> float:
+    return WORDS * math.sqrt(min(text, renewed))
 
 
 def _tiny_model(run: Run) -> float:

@@ -21,7 +21,7 @@ from pipeline_lib.preparing import staging
 from pipeline_lib.preparing.documents import DEPTH, CommitClock, Documents, part_of_lane
 from pipeline_lib.preparing.pinned import Pinned, versions
 from pipeline_lib.preparing.sameness import check_same_run
-from pipeline_lib.preparing.stages import EncodingStage, grouped, write_token_batch
+from pipeline_lib.preparing.stages import EncodingStage, write_token_batch
 from pipeline_lib.preparing.visits import Batch, Seen
 from pipeline_lib.records import Cursor, WriterState
 from pipeline_lib.shards import SPLITS, ShardWriter, restore_writers
@@ -29,9 +29,6 @@ from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
-TRIM_EVERY = 16
-"""Batches between two times that free memory goes back. Documents of all sizes leave the shuffle
-buffer in random order, so without it the heap would grow for hours."""
 
 
 class Progress(NamedTuple):
@@ -84,6 +81,7 @@ class _Lane:
         )
         self.seen, self.left_out, self.crossed = Seen(), 0, False
         self.generation = 0
+        self.slack = machine.Slack(parquet.release_unused)
         self.encoder_before: dict[str, str] | None = None
         self.shuffle = ShuffleState(order.START, 0, [], False)
         self.started, self.elapsed_before, self.tokens_before = job.clock(), 0.0, 0
@@ -116,7 +114,7 @@ class _Lane:
             self.crossed = True
             return
         with closing(self._stream()) as stream:
-            for number, (batch, encoded) in enumerate(stream, 1):
+            for batch, encoded in stream:
                 tokenizer = self.job.pinned.tokenizer
                 written = write_token_batch(
                     self.writers, batch, encoded, tokenizer, self.train_tokens
@@ -124,9 +122,7 @@ class _Lane:
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.on_progress(self._progress())
-                if not number % TRIM_EVERY:
-                    parquet.release_unused()
-                    machine.trim_heap()
+                self.slack.give_back()
                 if written.crossed:
                     break
                 if batch.commit:
@@ -141,8 +137,7 @@ class _Lane:
             batches = documents.behind(self.seen, due)
         else:
             batches = documents.batches(self.shuffle, self.seen, due)
-        groups = grouped(batches, lambda: self.encoding.wants)
-        return prefetch(self.encoding.run(prefetch(groups, 1)), DEPTH)
+        return prefetch(self.encoding.run(prefetch(batches, DEPTH)), DEPTH)
 
     def _commit(self, *, finished: bool) -> dict[str, Any]:
         for writer in self.writers.values():

@@ -4,10 +4,11 @@ Reading and hashing run in one thread, encoding in a second, writing in the call
 hands batches on in order, so the overlap changes nothing but the time.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from itertools import accumulate, chain, pairwise
+from functools import partial
+from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -17,80 +18,57 @@ from numpy.typing import NDArray
 from pipeline_lib import encoders
 from pipeline_lib.durable import atomic
 from pipeline_lib.encoders import Encoded, Encoder
-from pipeline_lib.engines import Closable
+from pipeline_lib.engines import Closable, in_threads
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 from pipeline_lib.preparing.visits import Batch
 from pipeline_lib.shards import ShardWriter
 from pipeline_lib.tokenizer import Tokenizer
 
 Coded = tuple[Batch, Encoded]
-_HELD_AT_MOST = 6
-
-
-def grouped(
-    batches: Closable[Batch], wanted: Callable[[], int]
-) -> Generator[list[Batch], None, None]:
-    """Consecutive batches together, until they have the ``wanted`` bytes of text or one of them
-    commits, which waits for no others. ``wanted`` is asked again for every batch."""
-    group: list[Batch] = []
-    size = 0
-    with closing(batches):
-        for batch in batches:
-            group.append(batch)
-            size += sum(map(len, batch.texts))
-            if size >= wanted() or batch.commit:
-                yield group
-                group, size = [], 0
-        if group:
-            yield group
+_HELD_AT_MOST = 12
 
 
 class EncodingStage:
     """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal.
 
-    ``used``: name and version of the encoder, and ``wants``: bytes of text that it needs at once
-    to be at its best, 0 until it is confirmed.
+    ``used``: name and version of the encoder, once it is confirmed.
     """
 
     def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
         self.used: dict[str, str] | None = None
-        self.wants = 0
 
-    def run(self, groups: Closable[list[Batch]]) -> Generator[Coded, None, None]:
+    def run(self, batches: Closable[Batch]) -> Generator[Coded, None, None]:
         """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
         reference = self._tokenizer.reference
-        with closing(groups):
+        with closing(batches):
             chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
-            encoder, held = self._confirmed(chosen, iter(groups))
-            self.used = {"name": encoder.name, "version": encoder.version}
-            self.wants = encoder.wants
-            coded = (_encoded(encoder, group) for group in groups)
-            for batch, encoded in chain.from_iterable(chain(_emptied(held), coded)):
-                if encoder is not reference:
-                    self._probe(batch, encoded)
-                yield batch, encoded
+            with closing(in_threads(partial(_encode, chosen), batches, chosen.threads)) as coded:
+                encoder, held = self._confirmed(chosen, coded)
+                self.used = {"name": encoder.name, "version": encoder.version}
+                for batch, encoded in chain(_emptied(held), coded):
+                    if encoder is not chosen:  # which was at work on these already
+                        yield _encode(encoder, batch)
+                        continue
+                    if encoder is not reference:
+                        self._probe(batch, encoded)
+                    yield batch, encoded
 
-    def _confirmed(
-        self, chosen: Encoder, groups: Iterator[list[Batch]]
-    ) -> tuple[Encoder, list[list[Coded]]]:
-        """The encoder to use, and the first groups. They are encoded while the ids of the
+    def _confirmed(self, chosen: Encoder, coded: Iterator[Coded]) -> tuple[Encoder, list[Coded]]:
+        """The encoder to use, and the first batches. They are encoded while the ids of the
         first are compared with the reference, and held back until that is done."""
-        first = next(groups, None)
-        if first is None:
-            return chosen, []
-        reference, texts = self._tokenizer.reference, first[0].texts
-        held = [_encoded(chosen, first)]
+        held = list(islice(coded, 1))
+        if not held:
+            return chosen, held
+        batch, encoded = held[0]
+        reference = self._tokenizer.reference
         with ThreadPoolExecutor(1) as pool:
             proof = pool.submit(
-                encoders.confirm, reference, chosen, self._kind, texts, held[0][0][1]
+                encoders.confirm, reference, chosen, self._kind, batch.texts, encoded
             )
-            while not proof.done() and len(held) < _HELD_AT_MOST and (group := next(groups, None)):
-                held.append(_encoded(chosen, group))
-            confirmed = proof.result()
-        if confirmed is not chosen:
-            held = [_encoded(confirmed, [batch for batch, _ in group]) for group in held]
-        return confirmed, held
+            while not proof.done() and len(held) < _HELD_AT_MOST and (more := next(coded, None)):
+                held.append(more)
+            return proof.result(), held
 
     def _probe(self, batch: Batch, encoded: Encoded) -> None:
         for index in batch.probes:
@@ -104,16 +82,11 @@ class EncodingStage:
                 ) from error
 
 
-def _encoded(encoder: Encoder, group: list[Batch]) -> list[Coded]:
-    encoded = encoder.encode([text for batch in group for text in batch.texts])
-    ends = accumulate(len(batch.texts) for batch in group)
-    return [
-        (batch, encoded.of_texts(end - len(batch.texts), end))
-        for batch, end in zip(group, ends, strict=True)
-    ]
+def _encode(encoder: Encoder, batch: Batch) -> Coded:
+    return batch, encoder.encode(batch.texts)
 
 
-def _emptied(held: list[list[Coded]]) -> Iterator[list[Coded]]:
+def _emptied(held: list[Coded]) -> Iterator[Coded]:
     """The items of a list, which keeps none of them alive."""
     held.reverse()
     while held:
