@@ -11,7 +11,7 @@ import inputs
 import machine
 from tables import median, megabytes, show, spread
 
-SIZES = (30_000_000, 120_000_000)
+SIZES = (30_000_000, 60_000_000, 120_000_000)
 
 
 def main() -> None:

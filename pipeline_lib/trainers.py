@@ -24,21 +24,23 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
-from pipeline_lib.encoders import NASTY, FastEncoder
+from pipeline_lib.encoders import NASTY, open_reference
 from pipeline_lib.errors import EncoderMismatch
 from pipeline_lib.letters import is_disputed
 
 LONGEST = 256
-PROBE_BYTES, PROBE_MERGES = 1 << 20, 4_000
+PROBE_BYTES, PROBE_MERGES = 1 << 19, 3_000
 WORDS = 3
-_SEARCHED = 8 << 20
+_SEARCHED, _COUNTED = 8 << 20, 2 << 20
 _BOUNDARY = b"\xff"  # no byte of UTF-8
 _RUN = re.compile(rf"\S{{{LONGEST}}}(?=\S)|\s{{{LONGEST}}}(?=\s)")
 _GAP = re.compile(rf"\s{{{LONGEST + 1}}}")
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_SPACE, _NO_ASCII = 0x20, 0x80
 _LOG = logging.getLogger(__name__)
 
 Merges = list[tuple[bytes, bytes]]
@@ -66,11 +68,12 @@ class Corpus:
         self._buffer = io.BytesIO()
         self.texts = self.cuts = 0
         for text in texts:
-            pieces = cut_runs(text)
+            whole = text.encode()
+            pieces = [piece.encode() for piece in cut_runs(text)] if _may_run(whole) else [whole]
             self.texts += 1
             self.cuts += len(pieces) - 1
             for piece in pieces:
-                self._buffer.write(piece.encode())
+                self._buffer.write(piece)
                 self._buffer.write(_BOUNDARY)
         self.data = self._buffer.getvalue()
 
@@ -91,6 +94,26 @@ def cut_runs(text: str) -> list[str]:
     """The text in pieces without a run of over ``LONGEST`` characters; mostly one piece."""
     ends = [match.end() for match in _RUN.finditer(text)] if _has_run(text) else []
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def _may_run(text: bytes) -> bool:
+    """Whether there may be a run to cut; where not, as nearly always, bytes alone say so.
+
+    Over ``LONGEST`` characters without a space lie between two bytes that may be one, and that
+    many spaces between two bytes that are none; what is not ASCII may be either.
+    """
+    if len(text) <= LONGEST:
+        return False
+    data = np.frombuffer(text, np.uint8)
+    return _has_gap(data <= _SPACE) or _has_gap((data > _SPACE) & (data < _NO_ASCII))
+
+
+def _has_gap(marked: NDArray[np.bool_]) -> bool:
+    places = np.flatnonzero(marked)
+    if len(places) == 0:
+        return True
+    ends = max(int(places[0]), len(marked) - 1 - int(places[-1]))
+    return max(ends, int(np.diff(places).max(initial=1)) - 1) > LONGEST
 
 
 def _has_run(text: str) -> bool:
@@ -156,7 +179,7 @@ def _fast(corpus: Corpus, vocab_size: int, special_tokens: Sequence[str]) -> byt
     _prove(corpus, vocab_size, special_tokens)
     merges = _fast_merges(corpus.data, wanted)
     made = assemble(merges, special_tokens)
-    if len(merges) != wanted or (merges and not _occurs(corpus, made, vocab_size - 1)):
+    if len(merges) != wanted or (merges and not _occurs(corpus, made, merges[-1])):
         raise EncoderMismatch(f"the texts do not have {wanted:,} pairs to merge")
     return made
 
@@ -164,9 +187,9 @@ def _fast(corpus: Corpus, vocab_size: int, special_tokens: Sequence[str]) -> byt
 def _has_words(corpus: Corpus, count: int) -> bool:
     """Whether there are that many different words."""
     words: set[str] = set()
-    for block in corpus.blocks(_SEARCHED):
-        for piece in block:
-            words.update(_WORD.findall(piece.decode()))
+    for block in corpus.blocks(_COUNTED):
+        different = set(b" ".join(block).decode().split())
+        words.update(_WORD.findall(" ".join(different)))
         if len(words) >= count:
             return True
     return False
@@ -204,10 +227,15 @@ def assemble(merges: Merges, special_tokens: Sequence[str]) -> bytes:
     return str(tokenizer.to_str()).encode()
 
 
-def _occurs(corpus: Corpus, tokenizer_json: bytes, token: int) -> bool:
-    encoder = FastEncoder(tokenizer_json)
+def _occurs(corpus: Corpus, tokenizer_json: bytes, last: tuple[bytes, bytes]) -> bool:
+    """Whether the last merge's token is among the ids of some text that has its bytes."""
+    reference, joined = open_reference(tokenizer_json), last[0] + last[1]
+    token = reference.token_to_id(_symbols(joined))
     return any(
-        bool(np.any(encoder.encode(block).ids == token)) for block in corpus.blocks(_SEARCHED)
+        token in reference.encode(piece.decode(), add_special_tokens=False).ids
+        for block in corpus.blocks(_COUNTED)
+        for piece in block
+        if joined in piece
     )
 
 

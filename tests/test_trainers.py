@@ -120,6 +120,23 @@ def test_long_runs_are_cut_and_nothing_is_lost(parts: list[tuple[str, int]]) -> 
     assert len(pieces) == 1 or max(runs(text)) > LONGEST
 
 
+@given(
+    parts=st.lists(
+        st.tuples(
+            st.sampled_from(["a", "\u00e9", "\u65e5", "\x7f", " ", "\n", "\x1f", "\u3000", "\xa0"]),
+            st.integers(0, LONGEST + 2),
+        ),
+        max_size=5,
+    )
+)
+def test_a_corpus_cuts_its_texts_as_they_would_be_cut_alone(parts: list[tuple[str, int]]) -> None:
+    text = "".join(character * count for character, count in parts)
+    corpus = Corpus([text, "next"])
+    assert corpus.cuts == len(cut_runs(text)) - 1
+    ended = [piece.encode() + b"\xff" for piece in [*cut_runs(text), "next"]]
+    assert corpus.data == b"".join(ended)
+
+
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=30), max_size=20), st.integers(1, 200))
 def test_the_corpus_gives_every_piece_back_in_blocks_of_any_size(
