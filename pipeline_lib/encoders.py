@@ -37,7 +37,7 @@ __all__ = [
 KINDS = ("auto", "gigatoken", "tokenizers")
 PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
-RENEW_BYTES = 640 << 20
+RENEW_BYTES = 320 << 20
 """Text after which the fast encoder forgets its words, where nothing else is asked for."""
 _LOG = logging.getLogger(__name__)
 
@@ -113,7 +113,7 @@ class FastEncoder:
     It gets the file without its special tokens, because it would match them in text; the
     ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
     knows go to the reference. Its cache of words grows with the text seen, so the engine is
-    renewed after every ``renew_bytes`` of it: of 640 MiB, that costs about 4 %.
+    renewed after every ``renew_bytes`` of it: of 320 MiB, that costs about 5 %.
 
     Of its own it would cut a call's texts at every two mebibytes, one piece for each thread, and
     copy the ids together. Calls of that size, one for each core at a time, save the copy and the

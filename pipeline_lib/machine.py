@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # malloc.h
-SLACK_BYTES = 96 << 20
+SLACK_BYTES = 64 << 20
 """Growth of the memory held after which what is free of it goes back. Less costs time, because
 pages that went are cleared again when they come back."""
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
@@ -154,7 +154,9 @@ class Slack:
 
     def give_back(self) -> None:
         """Cheap enough to be called after every batch."""
-        if held_memory() > self._held + SLACK_BYTES:
+        held = held_memory()
+        if held > self._held + SLACK_BYTES:
             self._release()
             trim_heap()
-            self._held = held_memory()
+            held = self._held = held_memory()
+        self._held = min(held, self._held)  # it may have shrunk by itself
