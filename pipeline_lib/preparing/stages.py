@@ -1,13 +1,12 @@
 """The two stages between visited rows and shard files: encode, and write one batch.
 
-Reading and hashing run in one thread, encoding in a second, writing in the caller's; each
-hands batches on in order, so the overlap changes nothing but the time.
+Reading and hashing run in one thread, encoding in as many as the encoder works best in, writing
+in the caller's; each hands batches on in order, so the overlap changes nothing but the time.
 """
 
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from functools import partial
 from itertools import chain, islice, pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -43,32 +42,36 @@ class EncodingStage:
         reference = self._tokenizer.reference
         with closing(batches):
             chosen = encoders.choose_encoder(reference, self._kind)  # while the first is made
-            with closing(in_threads(partial(_encode, chosen), batches, chosen.threads)) as coded:
-                encoder, held = self._confirmed(chosen, coded)
-                self.used = {"name": encoder.name, "version": encoder.version}
-                for batch, encoded in chain(_emptied(held), coded):
-                    if encoder is not chosen:  # which was at work on these already
-                        yield _encode(encoder, batch)
-                        continue
-                    if encoder is not reference:
+            self._encoder: Encoder = chosen
+            with closing(in_threads(self._encode, batches, chosen.threads)) as coded:
+                held = self._confirm(coded)
+                self.used = {"name": self._encoder.name, "version": self._encoder.version}
+                for batch, encoded, by in chain(_emptied(held), coded):
+                    if by is not self._encoder:  # it was at work before it was found wanting
+                        encoded = self._encoder.encode(batch.texts)
+                    elif by is not reference:
                         self._probe(batch, encoded)
                     yield batch, encoded
 
-    def _confirmed(self, chosen: Encoder, coded: Iterator[Coded]) -> tuple[Encoder, list[Coded]]:
-        """The encoder to use, and the first batches. They are encoded while the ids of the
+    def _encode(self, batch: Batch) -> "_Encoded":
+        encoder = self._encoder
+        return _Encoded(batch, encoder.encode(batch.texts), encoder)
+
+    def _confirm(self, coded: Iterator["_Encoded"]) -> list["_Encoded"]:
+        """Settle the encoder; returns the first batches. They are encoded while the ids of the
         first are compared with the reference, and held back until that is done."""
         held = list(islice(coded, 1))
         if not held:
-            return chosen, held
-        batch, encoded = held[0]
-        reference = self._tokenizer.reference
+            return held
+        first, chosen, reference = held[0], self._encoder, self._tokenizer.reference
         with ThreadPoolExecutor(1) as pool:
             proof = pool.submit(
-                encoders.confirm, reference, chosen, self._kind, batch.texts, encoded
+                encoders.confirm, reference, chosen, self._kind, first.batch.texts, first.encoded
             )
             while not proof.done() and len(held) < _HELD_AT_MOST and (more := next(coded, None)):
                 held.append(more)
-            return proof.result(), held
+            self._encoder = proof.result()
+        return held
 
     def _probe(self, batch: Batch, encoded: Encoded) -> None:
         for index in batch.probes:
@@ -82,11 +85,15 @@ class EncodingStage:
                 ) from error
 
 
-def _encode(encoder: Encoder, batch: Batch) -> Coded:
-    return batch, encoder.encode(batch.texts)
+class _Encoded(NamedTuple):
+    """A batch, its ids, and the encoder that made them."""
+
+    batch: Batch
+    encoded: Encoded
+    by: Encoder
 
 
-def _emptied(held: list[Coded]) -> Iterator[Coded]:
+def _emptied(held: list[_Encoded]) -> Iterator[_Encoded]:
     """The items of a list, which keeps none of them alive."""
     held.reverse()
     while held:
