@@ -149,7 +149,7 @@ class Slack:
     ``release`` makes other allocators give back theirs.
     """
 
-    def __init__(self, release: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, release: Callable[[], None]) -> None:
         self._release, self._held = release, 0
 
     def give_back(self) -> None:

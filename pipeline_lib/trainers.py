@@ -33,7 +33,7 @@ from pipeline_lib.errors import EncoderMismatch
 from pipeline_lib.letters import is_disputed
 
 LONGEST = 256
-PROBE_BYTES, PROBE_MERGES = 1 << 19, 3_000
+PROBE_BYTES, PROBE_MERGES = 1 << 20, 4_000
 WORDS = 3
 _SEARCHED, _COUNTED = 8 << 20, 2 << 20
 _BOUNDARY = b"\xff"  # no byte of UTF-8

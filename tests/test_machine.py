@@ -1,8 +1,11 @@
 """What the machine has left: limits of containers, volumes, what this process holds."""
 
+import ctypes
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from pipeline_lib import machine
 
@@ -114,3 +117,23 @@ def test_settings_of_the_heap_are_harmless_in_a_process_of_its_own() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, f"{sum(range(1, 60, 2)) * 100_000}\n")
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
+def test_memory_goes_back_once_a_process_has_grown_and_not_before() -> None:
+    code = (
+        "from pipeline_lib import machine\n"
+        "machine.keep_heap_small()\n"
+        "released = []\n"
+        "slack = machine.Slack(lambda: released.append(1))\n"
+        "slack.give_back()\n"
+        "blocks = [bytes([1]) * 10_000 for _ in range(2 * machine.SLACK_BYTES // 10_000)]\n"
+        "del blocks[1:]\n"
+        "grown = machine.held_memory()\n"
+        "slack.give_back()\n"
+        "less = machine.held_memory()\n"
+        "slack.give_back()\n"
+        "print(len(released), grown - less > machine.SLACK_BYTES)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "1 True\n"), done.stderr

@@ -74,10 +74,8 @@ def template_for(tokenizer: "Tokenizer") -> Template:
             f"ids up to {tokenizer.vocab_bound:,} do not fit the 32 signed bits of a cache; "
             "choose another tokenizer"
         )
-    ids, encoder = (
-        special_ids(tokenizer),
-        with_special_marks(tokenizer).encoder(renew_bytes=RENEW_BYTES),
-    )
+    ids = special_ids(tokenizer)
+    encoder = with_special_marks(tokenizer).encoder(renew_bytes=RENEW_BYTES)
     encoded = encoder.encode([role.encode() for role in chat.ROLES])
     role_ids = np.split(encoded.ids.astype(np.int32), encoded.offsets[1:-1])
     return Template(
