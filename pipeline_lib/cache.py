@@ -159,7 +159,7 @@ class _Growing:
         return self._commit()
 
     def _encode(self, site: CacheSite) -> None:
-        plan, saved, slack = self._plan, site.clock(), machine.Slack(parquet.release_unused)
+        plan, saved, ceiling = self._plan, site.clock(), machine.Ceiling(parquet.release_unused)
         for start in range(self._state.done, plan.total, plan.batch):
             stop = min(start + plan.batch, plan.total)
             block = plan.encode(start, stop)
@@ -167,7 +167,7 @@ class _Growing:
                 self._files[name].append(np.ascontiguousarray(block.arrays[name]).data)
             counts = added(self._state.counts, block.counts)
             self._state = _State(stop, self._records(), counts)  # one step: never half a batch
-            slack.give_back()
+            ceiling.keep()
             if site.on_progress:
                 site.on_progress(plan.kind, stop, plan.total)
             if site.clock() - saved >= site.save_every_seconds:

@@ -37,8 +37,8 @@ __all__ = [
 KINDS = ("auto", "gigatoken", "tokenizers")
 PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
-RENEW_BYTES = 320 << 20
-"""Text after which the fast encoder forgets its words, where nothing else is asked for."""
+RENEW_BYTES, FORGET_BYTES = 1 << 30, 128 << 20
+"""Text after which the fast encoder forgets its words in any case, and on being asked to."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -65,6 +65,9 @@ class Encoder(Protocol):
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order."""
+
+    def forget(self) -> None:
+        """Let go of what is kept of earlier texts to be faster, if it is much."""
 
 
 def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
@@ -106,6 +109,9 @@ class ReferenceEncoder:
         flat = [token for part in parts for token in part]
         return _checked(Encoded(np.array(flat, np.uint32), offsets), len(texts))
 
+    def forget(self) -> None:
+        """Nothing: the library's cache of words is small."""
+
 
 class FastEncoder:
     """gigatoken: 40 MB/s a core and more; must be proved equal before it is used.
@@ -113,7 +119,7 @@ class FastEncoder:
     It gets the file without its special tokens, because it would match them in text; the
     ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
     knows go to the reference. Its cache of words grows with the text seen, so the engine is
-    renewed after every ``renew_bytes`` of it: of 320 MiB, that costs about 5 %.
+    renewed after every ``renew_bytes`` of it, or earlier, when ``forget`` is called.
 
     Of its own it would cut a call's texts at every two mebibytes, one piece for each thread, and
     copy the ids together. Calls of that size, one for each core at a time, save the copy and the
@@ -170,6 +176,12 @@ class FastEncoder:
         encoded = _checked(Encoded(ids, offsets), len(texts))
         places = [place for place, text in enumerate(texts) if letters.is_disputed(text)]
         return encoded if not places else self._corrected(encoded, texts, places)
+
+    def forget(self) -> None:
+        """Have the engine renewed before the next call, once that is worth its time."""
+        with self._idle:
+            if self._seen >= FORGET_BYTES:
+                self._seen = self._renew_bytes
 
     def _corrected(self, encoded: Encoded, texts: Sequence[bytes], places: list[int]) -> Encoded:
         """With the reference's ids at some places."""

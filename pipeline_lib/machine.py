@@ -14,8 +14,7 @@ from typing import NamedTuple
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # malloc.h
 SLACK_BYTES = 64 << 20
-"""Growth of the memory held after which what is free of it goes back. Less costs time, because
-pages that went are cleared again when they come back."""
+"""Free memory that is not worth its going back."""
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
 
 
@@ -142,21 +141,29 @@ def trim_heap() -> None:
         trim(0)
 
 
-class Slack:
-    """Gives free memory back whenever the process has grown: things of all sizes that are let go
-    in another order than they came would make the heap grow for hours.
+class Ceiling:
+    """Keeps what a process holds from creeping up: things of all sizes that are let go in another
+    order than they came would make the heap grow for hours.
 
-    ``release`` makes other allocators give back theirs.
+    Up to ``room`` bytes above what was held at first nothing is done, which is fastest: pages that
+    went back are cleared again when they return. ``release`` makes other allocators give back
+    theirs.
     """
 
-    def __init__(self, release: Callable[[], None]) -> None:
-        self._release, self._held = release, 0
+    def __init__(self, release: Callable[[], None], room: int = SLACK_BYTES) -> None:
+        self._release = release
+        trim_heap()
+        self._ceiling = self._next = held_memory() + room
 
-    def give_back(self) -> None:
-        """Cheap enough to be called after every batch."""
-        held = held_memory()
-        if held > self._held + SLACK_BYTES:
+    def keep(self) -> bool:
+        """Give free memory back if the process holds too much; whether it is still at the ceiling,
+        so that something should be forgotten. Cheap enough to be called after every batch."""
+        held, high = held_memory(), False
+        if held > self._next:
             self._release()
             trim_heap()
-            held = self._held = held_memory()
-        self._held = min(held, self._held)  # it may have shrunk by itself
+            held = held_memory()
+            high = held + SLACK_BYTES > self._ceiling
+            self._next = held + SLACK_BYTES  # where the need itself is above the ceiling
+        self._next = max(self._ceiling, min(self._next, held + SLACK_BYTES))
+        return high

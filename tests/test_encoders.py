@@ -303,6 +303,21 @@ def test_renewing_the_engine_changes_no_id() -> None:
         compare(reference, fast, [text.encode()])
 
 
+def test_forgetting_on_demand_renews_the_engine_once_it_has_seen_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(encoders, "FORGET_BYTES", 30)
+    fast, reference = FastEncoder(tokenizer_bytes()), ReferenceEncoder(tokenizer_bytes())
+    engines = []
+    for text in (b"few", b"more than thirty bytes of text", b"again few"):
+        compare(reference, fast, [text])
+        engines.append(fast._engine)
+        fast.forget()
+        reference.forget()
+    compare(reference, fast, [b"and after it"])
+    assert engines[0] is engines[1] is not engines[2] is fast._engine
+
+
 def test_a_mismatch_shows_both_ids_and_the_text() -> None:
     one, other = ReferenceEncoder(tokenizer_bytes()), ReferenceEncoder(json_of(gpt4))
     with pytest.raises(EncoderMismatch, match=r"gives \[.*\]... where .* gives .* text b'the rive"):

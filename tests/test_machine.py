@@ -120,20 +120,22 @@ def test_settings_of_the_heap_are_harmless_in_a_process_of_its_own() -> None:
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="needs glibc")
-def test_memory_goes_back_once_a_process_has_grown_and_not_before() -> None:
+def test_memory_goes_back_at_the_ceiling_and_what_is_in_use_there_is_told() -> None:
     code = (
         "from pipeline_lib import machine\n"
         "machine.keep_heap_small()\n"
-        "released = []\n"
-        "slack = machine.Slack(lambda: released.append(1))\n"
-        "slack.give_back()\n"
-        "blocks = [bytes([1]) * 10_000 for _ in range(2 * machine.SLACK_BYTES // 10_000)]\n"
-        "del blocks[1:]\n"
-        "grown = machine.held_memory()\n"
-        "slack.give_back()\n"
+        "released, size = [], machine.SLACK_BYTES\n"
+        "ceiling = machine.Ceiling(lambda: released.append(1), 2 * size)\n"
+        "fill = lambda: [bytes([1]) * 10_000 for _ in range(3 * size // 10_000)]\n"
+        "blocks = fill()[::12]\n"
+        "grown, told = machine.held_memory(), [ceiling.keep()]\n"
         "less = machine.held_memory()\n"
-        "slack.give_back()\n"
-        "print(len(released), grown - less > machine.SLACK_BYTES)\n"
+        "told += [ceiling.keep()]\n"
+        "blocks += fill()\n"
+        "told += [ceiling.keep(), ceiling.keep()]\n"
+        "print(len(released), grown - less > size, told)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "1 True\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, "2 True [False, False, True, False]\n"), (
+        done.stderr
+    )

@@ -48,6 +48,13 @@ def test_blank_means_what_python_calls_white_space(text: str) -> None:
     assert is_blank(text.encode()) == (not text.strip())
 
 
+@pytest.mark.parametrize("lead", range(58, 68))
+@pytest.mark.parametrize("last", ["", "a", "語", "\u3000", "😀", "\x85"])
+def test_how_much_white_space_comes_first_makes_no_difference(lead: int, last: str) -> None:
+    for text in (" " * lead + last, "\u00a0" * lead + last, " " * lead + last + "\n" * lead):
+        assert is_blank(text.encode()) == (not text.strip())
+
+
 def test_nulls_empty_and_blank_rows_are_counted_and_skipped() -> None:
     found = batches([b"", None, b"   ", b"\n", b"Real one.", b"", b"Real two."])
     assert [text for batch in found for text in in_visited_order(batch)] == [

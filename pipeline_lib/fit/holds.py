@@ -18,6 +18,7 @@ from pipeline_lib.downloads.sizes import Size
 from pipeline_lib.fit.expected import Expected, Run
 from pipeline_lib.fit.made import Made
 from pipeline_lib.machine import SLACK_BYTES
+from pipeline_lib.preparing.lanes import MEMORY_ROOM
 
 LIBRARIES = 290_000_000
 """The kernel, the notebook's imports, the Hub clients."""
@@ -34,8 +35,8 @@ VOCABULARY = 1_500
 ENCODER = 30_000_000
 """The fast encoder before it has seen a text."""
 WORDS = 7_600
-"""Times the root of the text an encoder sees until it is renewed: its cache of words, two of them
-on two cores. Words that are new come ever more seldom."""
+"""Times the root of the text an encoder sees until it forgets: its cache of words, two of them on
+two cores. Words that are new come ever more seldom."""
 HELD_DOCUMENTS = 1.2
 """Of the documents in the shuffle buffer, as Python holds them."""
 STREAM = 12
@@ -77,9 +78,13 @@ def _shards(level: float, let_go: float, expected: Expected, made: Made) -> tupl
     """The peak, and the level that stays; ``let_go`` is free but still with the process."""
     if "shards" in made.complete or not expected.shard_text:
         return level + let_go, level + let_go
-    level += ENCODER + _words(expected.shard_text, encoders.RENEW_BYTES)
     held = HELD_DOCUMENTS * expected.corpus.shuffled
-    return level + let_go + held, level + min(held, SLACK_BYTES)
+    least, most = (
+        ENCODER + _words(expected.shard_text, seen)
+        for seen in (encoders.FORGET_BYTES, encoders.RENEW_BYTES)
+    )
+    encoder = min(most, max(least, MEMORY_ROOM - held))
+    return level + encoder + let_go + held, level + encoder + min(held, SLACK_BYTES)
 
 
 def _caches(level: float, expected: Expected, made: Made) -> dict[str, float]:

@@ -29,6 +29,9 @@ from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
+MEMORY_ROOM = 384 << 20
+"""What a lane may hold before it gives memory back and its encoder forgets words, a price of some
+5 % for every 320 MiB of text; buffers above it are held all the same."""
 
 
 class Progress(NamedTuple):
@@ -81,7 +84,7 @@ class _Lane:
         )
         self.seen, self.left_out, self.crossed = Seen(), 0, False
         self.generation = 0
-        self.slack = machine.Slack(parquet.release_unused)
+        self.ceiling = machine.Ceiling(parquet.release_unused, MEMORY_ROOM)
         self.encoder_before: dict[str, str] | None = None
         self.shuffle = ShuffleState(order.START, 0, [], False)
         self.started, self.elapsed_before, self.tokens_before = job.clock(), 0.0, 0
@@ -122,7 +125,8 @@ class _Lane:
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.on_progress(self._progress())
-                self.slack.give_back()
+                if self.ceiling.keep():
+                    self.encoding.forget()
                 if written.crossed:
                     break
                 if batch.commit:

@@ -53,6 +53,10 @@ class EncodingStage:
                         self._probe(batch, encoded)
                     yield batch, encoded
 
+    def forget(self) -> None:
+        """Make the encoder in use, once batches have come, let go of what is not needed."""
+        self._encoder.forget()
+
     def _encode(self, batch: Batch) -> "_Encoded":
         encoder = self._encoder
         return _Encoded(batch, encoder.encode(batch.texts), encoder)

@@ -52,7 +52,7 @@ def is_blank(text: bytes) -> bool:
     """Whether a UTF-8 text is empty or Unicode white space only."""
     if text and text[0] in _VISIBLE:
         return False
-    head = text[:4].decode("utf-8", "ignore")[:1]
+    head = text[:64].decode("utf-8", "ignore")  # few texts begin with that much white space
     return not head or (head.isspace() and text.decode("utf-8").isspace())
 
 
