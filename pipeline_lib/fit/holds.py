@@ -28,8 +28,8 @@ MESSAGE = 650
 """For each message of a source of trees: what decides its place, as Python objects."""
 COPY = 48
 """For each entry of the weighted index: the index, the draws behind it, lengths and shares."""
-TRAINING, TRAINED = 4.5, 2.2
-"""Of the text a tokenizer is trained on: while it is trained, and what stays of that."""
+TRAINING, TRAINED = 4.5, 1.0
+"""Of the text a tokenizer is trained on: while it is trained, and what can not go back of that."""
 VOCABULARY = 1_500
 """For each id, in the encoders."""
 ENCODER = 30_000_000
@@ -84,7 +84,7 @@ def _shards(level: float, let_go: float, expected: Expected, made: Made) -> tupl
         for seen in (encoders.FORGET_BYTES, encoders.RENEW_BYTES)
     )
     encoder = min(most, max(least, MEMORY_ROOM - held))
-    return level + encoder + let_go + held, level + encoder + min(held, SLACK_BYTES)
+    return level + let_go + encoder + held, level + min(encoder + held, SLACK_BYTES)
 
 
 def _caches(level: float, expected: Expected, made: Made) -> dict[str, float]:
