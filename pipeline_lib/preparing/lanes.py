@@ -29,7 +29,7 @@ from pipeline_lib.signals import StopRequest
 from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
-MEMORY_ROOM = 384 << 20
+MEMORY_ROOM = 448 << 20
 """What a lane may hold before it gives memory back and its encoder forgets words, a price of some
 5 % for every 320 MiB of text; buffers above it are held all the same."""
 
