@@ -30,8 +30,8 @@ from pipeline_lib.sources import check_sealed, reader_metadata
 
 _LOG = logging.getLogger(__name__)
 MEMORY_ROOM = 448 << 20
-"""What a lane may hold before it gives memory back and its encoder forgets words, a price of some
-5 % for every 320 MiB of text; buffers above it are held all the same."""
+"""What a lane may hold before it gives memory back and its encoder forgets words, which costs some
+5 % where it happens every 320 MiB of text; buffers above it are held all the same."""
 
 
 class Progress(NamedTuple):
