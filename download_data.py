@@ -17,9 +17,10 @@ import pyarrow as pa
 
 from pipeline_lib.downloads import acquire
 from pipeline_lib.downloads.acquire import Outcome
-from pipeline_lib.downloads.plans import EVERYTHING, OnProgress, Order
-from pipeline_lib.downloads.registry import Source, choose
-from pipeline_lib.remote.patience import PATIENT, OnWait, Patience
+from pipeline_lib.downloads.plans import EVERYTHING, FetchOptions
+from pipeline_lib.downloads.registry import DatasetSpec, choose_datasets
+from pipeline_lib.hub.retry import DEFAULT_RETRIES, OnWait, RetryPolicy
+from pipeline_lib.records import OnProgress
 
 ROOT = Path(__file__).resolve().parent
 DATA_DIR = ROOT / "data"
@@ -52,8 +53,8 @@ TEXT = pa.string()
 TURNS = _turns("role", "content")
 FLAGGED = pa.struct([("flagged", pa.bool_())])
 
-DATASETS: dict[str, Source] = {
-    "wildchat": Source(
+DATASETS: dict[str, DatasetSpec] = {
+    "wildchat": DatasetSpec(
         path="allenai/WildChat-1M",
         role="dialogue",
         streaming=True,
@@ -61,14 +62,14 @@ DATASETS: dict[str, Source] = {
         licence="ODC-BY",
         citation="Zhao et al. 2024, WildChat, arXiv:2405.01470",
     ),
-    "soda": Source(
+    "soda": DatasetSpec(
         path="allenai/soda",
         role="dialogue",
         columns={"dialogue": pa.list_(TEXT), "speakers": pa.list_(TEXT)},
         licence="CC-BY-4.0",
         citation="Kim et al. 2022, SODA, arXiv:2212.10465",
     ),
-    "oasst2": Source(
+    "oasst2": DatasetSpec(
         path="OpenAssistant/oasst2",
         role="dialogue",
         group="message_tree_id",
@@ -86,7 +87,7 @@ DATASETS: dict[str, Source] = {
         licence="Apache-2.0",
         citation="Köpf et al. 2023, OpenAssistant Conversations, arXiv:2304.07327",
     ),
-    "openthoughts": Source(
+    "openthoughts": DatasetSpec(
         path="open-thoughts/OpenThoughts-114k",
         role="reasoning",
         config="default",
@@ -95,7 +96,7 @@ DATASETS: dict[str, Source] = {
         licence="Apache-2.0",
         citation="Guha et al. 2025, OpenThoughts, arXiv:2506.04178",
     ),
-    "wikipedia": Source(
+    "wikipedia": DatasetSpec(
         path="wikimedia/wikipedia",
         role="encyclopedic",
         config="20231101.en",
@@ -104,7 +105,7 @@ DATASETS: dict[str, Source] = {
         licence="CC-BY-SA-3.0 and GFDL",
         citation="Wikimedia Foundation, Wikipedia dump of 2023-11-01",
     ),
-    "ultrafeedback": Source(
+    "ultrafeedback": DatasetSpec(
         path="HuggingFaceH4/ultrafeedback_binarized",
         role="preference",
         splits=("train_prefs",),
@@ -112,7 +113,7 @@ DATASETS: dict[str, Source] = {
         licence="MIT",
         citation="Cui et al. 2023, UltraFeedback, arXiv:2310.01377",
     ),
-    "ultrachat": Source(
+    "ultrachat": DatasetSpec(
         path="HuggingFaceH4/ultrachat_200k",
         role="dialogue",
         splits=("train_sft",),
@@ -120,7 +121,7 @@ DATASETS: dict[str, Source] = {
         licence="MIT",
         citation="Ding et al. 2023, UltraChat, arXiv:2305.14233",
     ),
-    "lmsys": Source(
+    "lmsys": DatasetSpec(
         path="lmsys/lmsys-chat-1m",
         role="dialogue",
         streaming=True,
@@ -130,7 +131,7 @@ DATASETS: dict[str, Source] = {
         citation="Zheng et al. 2023, LMSYS-Chat-1M, arXiv:2309.11998",
         disabled="gated, and its agreement forbids to pass derived data on",
     ),
-    "arena": Source(
+    "arena": DatasetSpec(
         path="lmsys/chatbot_arena_conversations",
         role="dialogue",
         gated=True,
@@ -144,7 +145,7 @@ DATASETS: dict[str, Source] = {
         citation="Zheng et al. 2023, Judging LLM-as-a-Judge, arXiv:2306.05685",
         disabled="gated, answers for non-commercial use only",
     ),
-    "dailydialog": Source(
+    "dailydialog": DatasetSpec(
         path="li2017dailydialog/daily_dialog",
         role="dialogue",
         config="default",
@@ -154,7 +155,7 @@ DATASETS: dict[str, Source] = {
         citation="Li et al. 2017, DailyDialog, arXiv:1710.03957",
         disabled="for non-commercial use only",
     ),
-    "bst": Source(
+    "bst": DatasetSpec(
         path="ParlAI/blended_skill_talk",
         role="dialogue",
         columns={
@@ -166,7 +167,7 @@ DATASETS: dict[str, Source] = {
         citation="Smith et al. 2020, Blended Skill Talk, arXiv:2004.08449",
         disabled="its licence is not known",
     ),
-    "openr1_math": Source(
+    "openr1_math": DatasetSpec(
         path="open-r1/OpenR1-Math-220k",
         role="reasoning",
         config="default",
@@ -180,7 +181,7 @@ DATASETS: dict[str, Source] = {
         licence="Apache-2.0",
         citation="Open R1 2025, OpenR1-Math-220k, huggingface.co/open-r1",
     ),
-    "general_thought": Source(
+    "general_thought": DatasetSpec(
         path="GeneralReasoning/GeneralThought-430K",
         role="reasoning",
         columns={
@@ -193,7 +194,7 @@ DATASETS: dict[str, Source] = {
         licence="MIT",
         citation="General Reasoning 2025, GeneralThought-430K, huggingface.co/GeneralReasoning",
     ),
-    "nemotron": Source(
+    "nemotron": DatasetSpec(
         path="nvidia/Llama-Nemotron-Post-Training-Dataset",
         role="reasoning",
         config="SFT",
@@ -216,19 +217,19 @@ def download(
     seed: int = 0,
     on_progress: OnProgress | None = None,
     on_wait: OnWait | None = None,
-    patience: Patience = PATIENT,
+    retries: RetryPolicy = DEFAULT_RETRIES,
 ) -> list[Outcome]:
     """Fetch the named data sets (all enabled ones without names); one that fails stops no other.
 
     ``limit`` rows of each at most (-1: all). ``ValueError`` for a wrong name or limit.
     """
-    order = Order(limit, seed, on_progress, on_wait, patience)
-    return acquire.fetch_all(choose(DATASETS, names), Path(data_dir), order)
+    options = FetchOptions(limit, seed, on_progress, on_wait, retries)
+    return acquire.fetch_all(choose_datasets(DATASETS, names), Path(data_dir), options)
 
 
 def make_sample(names: Iterable[str] = (), data_dir: Path | str = SAMPLE_DIR) -> list[Outcome]:
     """Make the offline sample of the named data sets (all enabled ones), and its corpus."""
-    return acquire.make_all(choose(DATASETS, names), Path(data_dir))
+    return acquire.make_all(choose_datasets(DATASETS, names), Path(data_dir))
 
 
 class _Parser(argparse.ArgumentParser):
@@ -251,8 +252,8 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     arguments = parser.parse_args(argv)
     try:
-        choose(DATASETS, arguments.names)
-        Order(arguments.limit)
+        choose_datasets(DATASETS, arguments.names)
+        FetchOptions(arguments.limit)
     except ValueError as error:
         parser.error(str(error))
     if arguments.sample and arguments.limit != EVERYTHING:

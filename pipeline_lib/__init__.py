@@ -1,46 +1,133 @@
 """Deterministic, resumable preparation of language-model training data.
 
-The floors, from the ground up. A module imports only what stands above it in this table, so
-there are no circles, and the rules of floor 1 touch neither files nor sockets nor the clock.
-What both paths share lies flat in this folder; a name with a slash is the folder that holds
-the modules behind it.
+What a user needs is offered here, and in ``pipeline_lib.normalizers`` the helpers of
+``_norm_<name>`` cells. Names are imported when they are first used: ``import pipeline_lib`` loads
+no library.
 
-    floor 0  ground
-        errors records digest engines signals machine table
-        durable/ syscalls folders atomic appender
-        ./ lock
-        caches/ cachesite
-    floor 1  rules (pure)
-        recipe order selection chat letters
-        preparing/ visits
-        reading/ sampling windows
-        chats/ trees turns utterances verdicts turnparts sourcecode
-        remote/ cards
-        downloads/ registry
-        sampledata/ sample_schemas
-        fit/ density
-    floor 2  matter: one outside thing each
-        remote/ patience hub footers
-        ./ encoders trainers tokenizer parquet foldersource sources shards checkpoint
-        downloads/ saved
-        caches/ segmented cachekey
-        ./ cache
-        chats/ turnstore
-        downloads/ rowstream jsonlines
-        sampledata/ prose sample_rows sample_trees sample_dialogues sample_reasoning sample
-        downloads/ plans
-    floor 3  work: composition
-        preparing/ pinned sameness staging stages documents lanes manifest
-        reading/ published
-        preparing/ tokencheck verify origin preparation progress
-        ./ prepare_data
-        downloads/ fetch acquire sizes
-        chats/ sourcerows sourcestore conversations mixture preferences
-        caches/ encoding tokenrows tokenizercache chatcaches
-        fit/ expected corpus made writes holds report
-        ./ preflight
-    floor 4  seen by training
-        datasets
+The rooms, from the top down. A room imports only from rooms below it and from the ground; inside a
+room, and in the ground, no two modules import each other.
+
+    prepare_data    the command line of path A
+    training        datasets, batch order, loader: what a training loop sees; torch lives here
+    preflight       will it fit: amounts, disk, memory, what is there already
+    token_caches    token rows and streams on disk, and the trained tokenizer
+    corpus          path A: recipe, lanes, shards, checkpoint, publication, verification
+    normalizers     the helpers of ``_norm_<name>`` cells
+    chat            path B: turns, normalising, stored conversations, mixture
+    sampledata      the offline sample
+    downloads       data sets: registry, plans, fetching, saving, sizes
+    templates       the chat template: turns to token ids
+    sources         what can be read: Parquet and JSON Lines, from a folder or the Hub
+    tokenization    tokenizers, encoders and the proof that they agree, BPE training
+    hub             the Hugging Face Hub: the network
+    storage         files that survive a crash: the only writer
+    ground          errors records digest columns selection shuffling signals machine engines
+                    progress table
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 __version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from pipeline_lib.chat.mixture import Mixture, mix
+    from pipeline_lib.chat.normalize import Normalized, normalize
+    from pipeline_lib.chat.rows import SourceRows, open_rows
+    from pipeline_lib.chat.store import Conversations
+    from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+    from pipeline_lib.corpus.recipe import Recipe
+    from pipeline_lib.corpus.verify import verify
+    from pipeline_lib.downloads.plans import FetchOptions
+    from pipeline_lib.downloads.registry import DatasetSpec, choose_datasets
+    from pipeline_lib.errors import PipelineError
+    from pipeline_lib.hub.retry import RetryPolicy
+    from pipeline_lib.preflight.amounts import SizingParameters
+    from pipeline_lib.preflight.run import run_preflight
+    from pipeline_lib.progress import ProgressBars
+    from pipeline_lib.storage.cache_options import CacheOptions
+    from pipeline_lib.storage.stored_folders import prune, stored_caches
+    from pipeline_lib.templates.chatml import render
+    from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
+    from pipeline_lib.tokenization.bpe_training import check_vocab_size
+    from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
+    from pipeline_lib.training.batch_order import BatchOrder
+    from pipeline_lib.training.chat_datasets import DPODataset, PretrainDataset, SFTDataset
+    from pipeline_lib.training.loader import loader
+    from pipeline_lib.training.sharded import ShardedTokenDataset
+
+_PLACES = {
+    "chat.mixture": ("Mixture", "mix"),
+    "chat.normalize": ("Normalized", "normalize"),
+    "chat.rows": ("SourceRows", "open_rows"),
+    "chat.store": ("Conversations",),
+    "corpus.prepare": ("PrepareOptions", "prepare"),
+    "corpus.recipe": ("Recipe",),
+    "corpus.verify": ("verify",),
+    "downloads.plans": ("FetchOptions",),
+    "downloads.registry": ("DatasetSpec", "choose_datasets"),
+    "errors": ("PipelineError",),
+    "hub.retry": ("RetryPolicy",),
+    "preflight.amounts": ("SizingParameters",),
+    "preflight.run": ("run_preflight",),
+    "progress": ("ProgressBars",),
+    "storage.cache_options": ("CacheOptions",),
+    "storage.stored_folders": ("prune", "stored_caches"),
+    "templates.chatml": ("render",),
+    "token_caches.trained_tokenizer": ("train_tokenizer",),
+    "tokenization.bpe_training": ("check_vocab_size",),
+    "tokenization.tokenizer": ("Tokenizer", "load_tokenizer"),
+    "training.batch_order": ("BatchOrder",),
+    "training.chat_datasets": ("DPODataset", "PretrainDataset", "SFTDataset"),
+    "training.loader": ("loader",),
+    "training.sharded": ("ShardedTokenDataset",),
+}
+_PLACE_OF = {name: place for place, names in _PLACES.items() for name in names}
+
+__all__ = [
+    "BatchOrder",
+    "CacheOptions",
+    "Conversations",
+    "DPODataset",
+    "DatasetSpec",
+    "FetchOptions",
+    "Mixture",
+    "Normalized",
+    "PipelineError",
+    "PrepareOptions",
+    "PretrainDataset",
+    "ProgressBars",
+    "Recipe",
+    "RetryPolicy",
+    "SFTDataset",
+    "ShardedTokenDataset",
+    "SizingParameters",
+    "SourceRows",
+    "Tokenizer",
+    "check_vocab_size",
+    "choose_datasets",
+    "load_tokenizer",
+    "loader",
+    "mix",
+    "normalize",
+    "open_rows",
+    "prepare",
+    "prune",
+    "render",
+    "run_preflight",
+    "stored_caches",
+    "train_tokenizer",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = getattr(import_module(f"{__name__}.{_PLACE_OF[name]}"), name)
+    globals()[name] = found  # the next use does not come here
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

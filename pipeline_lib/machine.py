@@ -8,13 +8,14 @@ is where the tree of files of the kernel begins, for tests.
 import ctypes
 import os
 import shutil
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # malloc.h
 SLACK_BYTES = 64 << 20
-"""Free memory that is not worth its going back."""
+"""Free memory that is not worth giving back."""
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
 
 
@@ -123,10 +124,12 @@ def _text(path: Path) -> str:
 
 
 def keep_heap_small() -> None:
-    """For a process whose threads hand buffers to each other: no more heaps than cores, and large
-    blocks outside of them, where they leave no holes. A heap shrinks by ``trim_heap`` alone, not
-    whenever its end is free, which would cost a page fault for every page that grows again.
-    Does nothing where glibc is not in use."""
+    """For a process whose threads hand buffers to each other: at most one heap for each core, and
+    large blocks outside of the heaps, where they leave no holes.
+
+    A heap then shrinks by ``release_memory`` alone, not whenever its end is free, which would cost
+    a page fault for every page that grows again. Does nothing where glibc is not in use.
+    """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
         set_option(_M_ARENA_MAX, os.cpu_count() or 1)
@@ -134,34 +137,35 @@ def keep_heap_small() -> None:
         set_option(_M_TRIM_THRESHOLD, 1 << 30)
 
 
-def trim_heap() -> None:
-    """Give free pages of the C heap back; of the C libraries only glibc keeps them."""
+def release_memory() -> None:
+    """Give free memory back to the system: Arrow's, and the pages of the C heap (of the C libraries
+    only glibc keeps them)."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None:
+        arrow.default_memory_pool().release_unused()
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
 
-class Ceiling:
-    """Keeps what a process holds from creeping up: things of all sizes that are let go in another
-    order than they came would make the heap grow for hours.
+class MemoryCeiling:
+    """Keeps the memory of a process from creeping up.
 
-    Up to ``room`` bytes above what was held at first nothing is done, which is fastest: pages that
-    went back are cleared again when they return. ``release`` makes other allocators give back
-    theirs.
+    Objects of all sizes that are freed in another order than they were made would let the heap grow
+    for hours. Up to ``room`` bytes above the memory held at the start nothing is done, which is
+    fastest: pages that were given back are cleared again when they return.
     """
 
-    def __init__(self, release: Callable[[], None], room: int = SLACK_BYTES) -> None:
-        self._release = release
-        trim_heap()
+    def __init__(self, room: int = SLACK_BYTES) -> None:
+        release_memory()
         self._ceiling = self._next = held_memory() + room
 
-    def keep(self) -> bool:
-        """Give free memory back if the process holds too much; whether it is still at the ceiling,
-        so that something should be forgotten. Cheap enough to be called after every batch."""
+    def enforce(self) -> bool:
+        """Give free memory back if the process holds too much. Returns whether it still is at the
+        ceiling, so that a cache should be dropped. Cheap enough to be called after every batch."""
         held, high = held_memory(), False
         if held > self._next:
-            self._release()
-            trim_heap()
+            release_memory()
             held = held_memory()
             high = held + SLACK_BYTES > self._ceiling
             self._next = held + SLACK_BYTES  # where the need itself is above the ceiling

@@ -19,20 +19,20 @@ from typing import Any, NoReturn, TextIO
 if __name__ == "__main__":  # numpy's threads spin when they begin, and nothing here needs them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-from pipeline_lib import encoders, machine
+from pipeline_lib import machine
+from pipeline_lib.corpus import manifest, staging
+from pipeline_lib.corpus.pinned import describe, pin
+from pipeline_lib.corpus.prepare import PrepareOptions, prepare, recorded_run
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.verify import verify
+from pipeline_lib.corpus.verify_source import verify_against_source
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
-from pipeline_lib.preparing import manifest, staging
-from pipeline_lib.preparing.origin import verify_against_source
-from pipeline_lib.preparing.pinned import describe, pin
-from pipeline_lib.preparing.preparation import Settings, prepare, recorded_run
-from pipeline_lib.preparing.progress import Reporter
-from pipeline_lib.preparing.verify import verify
-from pipeline_lib.recipe import FOLDER, LOCAL, Recipe
-from pipeline_lib.sources import resolve_parquet_files
-from pipeline_lib.tokenizer import load_tokenizer
-
-__all__ = ["Recipe", "Settings", "main", "prepare"]
+from pipeline_lib.progress import ProgressReporter
+from pipeline_lib.records import FOLDER, LOCAL
+from pipeline_lib.sources.resolve import resolve_parquet_files
+from pipeline_lib.tokenization import equality
+from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 _LOG = logging.getLogger("pipeline_lib")
 
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--encoder", choices=encoders.KINDS, default="auto", help="default: auto")
+    add("--encoder", choices=equality.KINDS, default="auto", help="default: auto")
     add("--engine", choices=sorted(ENGINES), default="map", help="what runs lanes")
     add("--checkpoint-interval", type=float, default=60.0, help="seconds (default 60)")
     add("--log-interval", type=float, default=10.0, help="seconds (default 10)")
@@ -149,8 +149,8 @@ def _prepare(options: argparse.Namespace) -> int:
     recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
     if options.dry_run:
         return _dry_run(recipe, target, options.resume)
-    with Reporter(recipe, options.log_interval) as reporter:
-        settings = Settings(
+    with ProgressReporter(recipe, options.log_interval) as reporter:
+        settings = PrepareOptions(
             encoder=options.encoder,
             engine=ENGINES[options.engine],
             checkpoint_interval=options.checkpoint_interval,
@@ -158,7 +158,7 @@ def _prepare(options: argparse.Namespace) -> int:
             replay=options.replay,
             on_progress=reporter,
         )
-        metadata = prepare(recipe, target, resume=options.resume, settings=settings)
+        metadata = prepare(recipe, target, resume=options.resume, options=settings)
     _LOG.info("%s", _last_line(metadata, target))
     return 0
 

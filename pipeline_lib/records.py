@@ -1,6 +1,22 @@
 """Plain data that crosses module borders."""
 
+from collections.abc import Callable
 from typing import NamedTuple, NotRequired, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+FOLDER = "folder"
+"""``dataset`` of a pinned recipe whose source is a local folder: its path is no identity."""
+LOCAL = "local"
+"""``tokenizer`` of a pinned recipe whose tokenizer is a local file."""
+
+OnProgress = Callable[[str, int, int], None]
+"""Called with the name of a stage or file, the units that are done, and the units there are."""
+
+
+ROLES = ("system", "user", "assistant")
+"""Who speaks in a turn. Stored conversations hold a role as its place in this tuple."""
 
 
 class Turn(TypedDict):
@@ -59,3 +75,29 @@ class SourceFile(TypedDict):
     footer: NotRequired[str]
     sha256: NotRequired[str]
     mtime_ns: NotRequired[int]
+
+
+class TurnBatch(NamedTuple):
+    """Turns of several conversations in columns.
+
+    ``contents`` are UTF-8; ``roles`` (int8) are places in ``ROLES``; conversation ``i`` has
+    the turns from ``offsets[i]`` up to ``offsets[i + 1]`` (int64).
+    """
+
+    contents: list[bytes]
+    roles: NDArray[np.int8]
+    offsets: NDArray[np.int64]
+
+
+class LaneProgress(NamedTuple):
+    """How far a lane is. ``rate``: tokens written per second since this process began;
+    ``rows_at_most``: the bound, or the rows of the source where those are known and fewer."""
+
+    lane: int
+    rows: int
+    documents: int
+    train_tokens: int
+    val_tokens: int
+    elapsed_seconds: float
+    rate: float
+    rows_at_most: int | None = None

@@ -12,10 +12,14 @@ from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
-from pipeline_lib.chat import CONTROL_TOKENS
-from pipeline_lib.chats.conversations import CacheSite, Normalized, Normalizer, Rows, normalize
+from pipeline_lib.chat.normalize import Normalized, normalize
+from pipeline_lib.chat.rows import SourceRows
+from pipeline_lib.chat.store_writer import Normalizer
 from pipeline_lib.records import Turn
-from pipeline_lib.tokenizer import Tokenizer, load_tokenizer, train_tokenizer
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.tokenization.bpe_training import train_bpe
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 TEXTS = ["the quick brown fox", "Grüße aus Köln", "1 + 1 = 2, yes", "user system assistant", "答え"]
 
@@ -46,9 +50,9 @@ class ListRows:
         return {name: [self.rows[place][name] for place in places] for name in names}
 
 
-def rows_of(rows: Sequence[Mapping[str, Any]], *, tree: bool = False) -> Rows:
+def rows_of(rows: Sequence[Mapping[str, Any]], *, tree: bool = False) -> SourceRows:
     """A source with these rows."""
-    return Rows(ListRows(rows), digest.sha256_bytes(repr(rows).encode()), tree)
+    return SourceRows(ListRows(rows), digest.sha256_bytes(repr(rows).encode()), tree)
 
 
 def as_it_is(row: dict[str, Any]) -> Any:
@@ -59,10 +63,12 @@ def as_it_is(row: dict[str, Any]) -> Any:
 CHATS = rows_of([{"result": chat_of(i)} for i in range(40)])
 
 
-def run(root: Path, rows: Rows, normalizer: Normalizer = as_it_is, **options: Any) -> Normalized:
+def run(
+    root: Path, rows: SourceRows, normalizer: Normalizer = as_it_is, **options: Any
+) -> Normalized:
     """One source, normalised."""
     options = {"seed": 7, "val_fraction": 0.25} | options
-    return normalize({"one": rows}, {"one": normalizer}, CacheSite(root), **options)
+    return normalize({"one": rows}, {"one": normalizer}, CacheOptions(root), **options)
 
 
 def stored(
@@ -70,14 +76,14 @@ def stored(
 ) -> Normalized:
     """Results, stored as if a normalizer had returned them; practically all of them in train."""
     rows = {name: rows_of([{"result": r} for r in results]) for name, results in sources.items()}
-    site = CacheSite(root)
+    site = CacheOptions(root)
     return normalize(rows, dict.fromkeys(rows, as_it_is), site, seed=7, val_fraction=val_fraction)
 
 
 @functools.cache
 def tokenizer(vocab_size: int = 300) -> Tokenizer:
     """A byte-level BPE with the control tokens."""
-    return loaded(train_tokenizer(TEXTS * 20, vocab_size=vocab_size).json)
+    return loaded(train_bpe(TEXTS * 20, vocab_size=vocab_size).json)
 
 
 def control_id(token: str) -> int:

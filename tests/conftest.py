@@ -16,8 +16,9 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
-from hub import Hub
+from loopback_hub import Hub
 
 HUB = Hub()
 HF_HOME = Path(tempfile.mkdtemp(prefix="hf-home-"))
@@ -75,6 +76,8 @@ def _as_address(host: str | bytes | None) -> IPv4Address | IPv6Address | None:
         return None
 
 
+hypothesis.settings.register_profile("project", deadline=None)  # machines are shared
+hypothesis.settings.load_profile("project")
 OWN_NAME = socket.gethostname()
 _set_environment()
 sys.addaudithook(_only_loopback)

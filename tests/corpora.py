@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from hub.publish import byte_level_tokenizer
+from loopback_hub.publish import byte_level_tokenizer
 from numpy.typing import NDArray
 
-from pipeline_lib.preparing import manifest
-from pipeline_lib.preparing.preparation import Settings
-from pipeline_lib.preparing.staging import MANIFEST
-from pipeline_lib.recipe import Recipe
+from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.prepare import PrepareOptions
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.staging import MANIFEST
 
 EOS = "<|endoftext|>"
 WORDS = [
     "the", "of", "river", "and", "stone", "to", "light", "in", "a", "wind", "that", "hill", "under",
     "birds", "sing", "while", "rain", "fell",
 ]  # fmt: skip
-REFERENCE = Settings(encoder="tokenizers")
+REFERENCE = PrepareOptions(encoder="tokenizers")
 """The reference encoder starts without a probe, which many short runs would notice."""
 
 

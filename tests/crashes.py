@@ -1,4 +1,4 @@
-"""Death and damage at a chosen place: the seam of ``syscalls.system``, and bytes changed on disk.
+"""Death and damage at a chosen place: ``system_calls.system`` is the seam.
 
 A process that dies does nothing more, so after the chosen call every further one dies too,
 whatever ``finally`` blocks run. fsync is counted but not carried out: killing a process loses
@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline_lib.durable import syscalls
-from pipeline_lib.preparing.lanes import Progress
-from pipeline_lib.preparing.preparation import Settings, prepare
-from pipeline_lib.preparing.staging import staging_of
-from pipeline_lib.recipe import Recipe
+from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.staging import staging_of
+from pipeline_lib.records import LaneProgress
+from pipeline_lib.storage import system_calls
 
-CALLS = tuple(vars(syscalls.system))
+CALLS = tuple(vars(system_calls.system))
 
 
 class Killed(BaseException):
@@ -76,13 +76,13 @@ def _half(name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> No
 @contextlib.contextmanager
 def seam(at: int = -1, **kind: Any) -> Iterator[Seam]:
     """Durable calls go through a ``Seam`` inside the block; -1 only counts."""
-    watched, real = Seam(at, **kind), dict(vars(syscalls.system))
+    watched, real = Seam(at, **kind), dict(vars(system_calls.system))
     for name in CALLS:
-        setattr(syscalls.system, name, watched.wrapped(name, real[name]))
+        setattr(system_calls.system, name, watched.wrapped(name, real[name]))
     try:
         yield watched
     finally:
-        vars(syscalls.system).update(real)
+        vars(system_calls.system).update(real)
 
 
 def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
@@ -101,7 +101,7 @@ def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
 
     Yields the names of the calls so far; the other's calls are not among them.
     """
-    real, names = dict(vars(syscalls.system)), list[str]()
+    real, names = dict(vars(system_calls.system)), list[str]()
     within = False
 
     def wrapped(name: str) -> Callable[..., Any]:
@@ -120,11 +120,11 @@ def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
         return call
 
     for name in CALLS:
-        setattr(syscalls.system, name, wrapped(name))
+        setattr(system_calls.system, name, wrapped(name))
     try:
         yield names
     finally:
-        vars(syscalls.system).update(real)
+        vars(system_calls.system).update(real)
 
 
 def ticking() -> Callable[[], float]:
@@ -132,23 +132,23 @@ def ticking() -> Callable[[], float]:
     return map(float, itertools.count()).__next__
 
 
-def committing(**more: Any) -> Settings:
+def committing(**more: Any) -> PrepareOptions:
     """Settings of a run that commits behind every batch, by the reference encoder."""
-    return Settings(encoder="tokenizers", checkpoint_interval=1, clock=ticking(), **more)
+    return PrepareOptions(encoder="tokenizers", checkpoint_interval=1, clock=ticking(), **more)
 
 
 def leave_unfinished(recipe: Recipe, target: Path, batches: int = 4, lane: int = 0) -> Path:
     """Start a run and kill it in batch number ``batches``, the others committed."""
     seen = 0
 
-    def die(progress: Progress) -> None:
+    def die(progress: LaneProgress) -> None:
         nonlocal seen
         seen += progress.lane == lane
         if seen == batches:
             raise Killed
 
     with contextlib.suppress(Killed):
-        prepare(recipe, target, settings=committing(on_progress=die))
+        prepare(recipe, target, options=committing(on_progress=die))
     if seen != batches:
         raise ValueError(f"the run ended in batch {seen}, before it could be killed in {batches}")
     return staging_of(target)

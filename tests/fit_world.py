@@ -7,22 +7,23 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipeline_lib.caches.cachesite import CacheSite
-from pipeline_lib.caches.chatcaches import dpo_cache, pretrain_cache, sft_cache
-from pipeline_lib.caches.tokenizercache import trained_tokenizer
-from pipeline_lib.chat import Result
-from pipeline_lib.chats.conversations import normalize, open_rows
-from pipeline_lib.chats.mixture import mix
-from pipeline_lib.chats.turns import read_turns, tidy
-from pipeline_lib.downloads.plans import Order
-from pipeline_lib.downloads.registry import Source
-from pipeline_lib.fit.expected import Run
-from pipeline_lib.preparing.preparation import Settings, prepare
-from pipeline_lib.recipe import Recipe
-from pipeline_lib.remote.patience import Patience
+from pipeline_lib.chat.conversation import Result
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.normalize import normalize
+from pipeline_lib.chat.rows import open_rows
+from pipeline_lib.chat.turns import read_turns, tidy
+from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.downloads.plans import FetchOptions
+from pipeline_lib.downloads.registry import DatasetSpec
+from pipeline_lib.hub.retry import RetryPolicy
+from pipeline_lib.preflight.amounts import SizingParameters
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
+from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
 
-QUICK = Patience(tries=1)
-RUN = Run(max_len=128, vocab_size=1_024, train_tokens=20_000)
+QUICK = RetryPolicy(tries=1)
+RUN = SizingParameters(max_len=128, vocab_size=1_024, train_tokens=20_000)
 MESSAGES = pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))
 SYLLABLES = [a + b for a in ("ba", "do", "ke", "li") for b in ("mu", "nap", "s", "rete")]
 
@@ -54,15 +55,15 @@ def documents(count: int) -> pa.Table:
     return pa.table({"text": [words(-1 - number, 40) for number in range(count)]})
 
 
-def source(**more: Any) -> Source:
+def source(**more: Any) -> DatasetSpec:
     """The registry's entry for such a data set."""
     chosen = {"path": "acme/chat", "columns": {"messages": MESSAGES}, "role": "dialogue"} | more
-    return Source(licence="MIT", citation="none", **chosen)
+    return DatasetSpec(licence="MIT", citation="none", **chosen)
 
 
-def order(limit: int = -1) -> Order:
+def options(limit: int = -1) -> FetchOptions:
     """Everything, or a limit, in no time."""
-    return Order(limit, seed=7, patience=QUICK)
+    return FetchOptions(limit, seed=7, retries=QUICK)
 
 
 def _turns(row: dict[str, Any]) -> Result:
@@ -70,15 +71,18 @@ def _turns(row: dict[str, Any]) -> Result:
 
 
 def run_all(
-    sources: Mapping[str, Source], data_dir: Path, run: Run = RUN, corpus: str | None = None
+    sources: Mapping[str, DatasetSpec],
+    data_dir: Path,
+    run: SizingParameters = RUN,
+    corpus: str | None = None,
 ) -> None:
     """All stages behind the download; shards from a folder or a Hub data set."""
-    site, seed = CacheSite(data_dir / "cache"), order().seed
+    site, seed = CacheOptions(data_dir / "cache"), options().seed
     rows = {name: open_rows(data_dir / name, source) for name, source in sources.items()}
     normalizers = dict.fromkeys(rows, _turns)
     normalized = normalize(rows, normalizers, site, seed=seed, val_fraction=run.val_fraction)
     mixture = mix(normalized.train, run.weights, seed=seed, optional=tuple(run.weights))
-    trained = trained_tokenizer(mixture, site, vocab_size=run.vocab_size)
+    trained = train_tokenizer(mixture, site, vocab_size=run.vocab_size)
     if corpus is not None:
         recipe = Recipe(
             dataset=corpus,
@@ -88,8 +92,8 @@ def run_all(
             seed=seed,
             val_fraction=run.val_fraction,
         )
-        settings = Settings(encoder="tokenizers")
-        prepare(recipe, data_dir / "shards" / "corpus", resume="auto", settings=settings)
+        settings = PrepareOptions(encoder="tokenizers")
+        prepare(recipe, data_dir / "shards" / "corpus", resume="auto", options=settings)
     pretrain_cache(site, mixture, trained.tokenizer)
     sft_cache(site, normalized.train, trained.tokenizer, max_len=run.max_len)
     dpo_cache(site, normalized.train, trained.tokenizer, max_len=run.max_len)

@@ -30,7 +30,7 @@ def normalizers() -> dict[str, Any]:
     """``NORMALIZERS`` as the cells define it."""
     names: dict[str, Any] = {}
     wanted = [c for c in load().cells if c.cell_type == "code" and c.id.startswith("norm")]
-    imports = [line for line in source("imports").split("\n\n") if line.startswith("from pipe")]
+    imports = [line for line in source("imports").splitlines() if ".normalizers" in line]
     exec("\n".join(imports), names)
     for cell in wanted:
         if cell.id not in ("normalize", "normalize-rejects", "normalize-look"):
@@ -44,7 +44,7 @@ def small(
 ) -> Notebook:
     """A copy with other parameters, perhaps ending with cell ``until``.
 
-    ``extra`` is code that runs behind the cell ``site``.
+    ``extra`` is code that runs behind the cell ``cache``.
     """
     notebook = copy.deepcopy(load())
     ids = [cell.id for cell in notebook.cells]
@@ -54,7 +54,7 @@ def small(
     notebook.cells[ids.index("parameters")].source += "\n" + "\n".join(
         f"{name} = {value!r}" for name, value in values.items()
     )
-    notebook.cells[ids.index("site")].source += "\n" + extra
+    notebook.cells[ids.index("cache")].source += "\n" + extra
     return notebook
 
 
@@ -78,8 +78,8 @@ import dataclasses, os, signal
 def _fatal(name, done, total):
     if name == {stage!r} and done >= {at}:
         os.kill(os.getpid(), signal.SIGKILL)
-site = dataclasses.replace(site, on_progress=_fatal)
-bars.lane = lambda progress: _fatal("shards", progress.rows, 0)
+cache = dataclasses.replace(cache, on_progress=_fatal)
+bars.show_lane = lambda progress: _fatal("shards", progress.rows, 0)
 """
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib.durable import atomic
-from pipeline_lib.preparing import manifest
-from pipeline_lib.preparing.staging import MANIFEST
-from pipeline_lib.shards import save_array
+from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.shards import save_array
+from pipeline_lib.corpus.staging import MANIFEST
+from pipeline_lib.storage import atomic
 
 
 def edit(out: Path, change: Callable[[dict[str, Any]], object]) -> None:

@@ -10,28 +10,28 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hub import Hub
-from hub.publish import parquet_bytes, publish_dataset
+from loopback_hub import Hub
+from loopback_hub.publish import parquet_bytes, publish_dataset
 
 import download_data
 from download_data import DATASETS, download, main
 from pipeline_lib.downloads import fetch, saved
 from pipeline_lib.downloads.acquire import Outcome, Status
-from pipeline_lib.downloads.plans import Order
-from pipeline_lib.downloads.registry import ROLES, Source, choose
+from pipeline_lib.downloads.plans import FetchOptions
+from pipeline_lib.downloads.registry import ROLES, DatasetSpec, choose_datasets
 from pipeline_lib.errors import ColumnError, HubError, SourceError
-from pipeline_lib.remote.patience import Patience
-from pipeline_lib.sampledata import sample
-from pipeline_lib.sampledata.sample_schemas import SCHEMAS
+from pipeline_lib.hub.retry import RetryPolicy
+from pipeline_lib.sampledata import make
+from pipeline_lib.sampledata.schemas import SCHEMAS
 
-QUICK = Patience(tries=2, first_pause=0.01)
+QUICK = RetryPolicy(tries=2, first_pause=0.01)
 ROOT = Path(download_data.__file__).parent
 TEXT = {"text": pa.string()}
 
 
-def source(**more: Any) -> Source:
+def source(**more: Any) -> DatasetSpec:
     chosen = {"path": "acme/chat", "role": "dialogue", "columns": TEXT} | more
-    return Source(licence="MIT", citation="none", **chosen)
+    return DatasetSpec(licence="MIT", citation="none", **chosen)
 
 
 def texts(*values: str) -> pa.Table:
@@ -42,8 +42,8 @@ def publish(hub: Hub, *files: pa.Table, **more: Any) -> None:
     publish_dataset(hub, "acme/chat", {"default": {"train": list(files)}}, **more)
 
 
-def get(folder: Path, src: Source, limit: int = -1, **more: Any) -> saved.Saved:
-    return fetch.fetch("chat", src, folder, Order(limit=limit, patience=QUICK, **more))
+def get(folder: Path, src: DatasetSpec, limit: int = -1, **more: Any) -> saved.Saved:
+    return fetch.fetch("chat", src, folder, FetchOptions(limit=limit, retries=QUICK, **more))
 
 
 def read(folder: Path) -> list[str]:
@@ -54,7 +54,7 @@ def publish_samples(hub: Hub, *names: str) -> None:
     """The sample's rows under the true addresses, as a stand-in for the true data sets."""
     for name in names:
         known = DATASETS[name]
-        table = pa.Table.from_pylist(list(sample.rows_of(name)), schema=SCHEMAS[name])
+        table = pa.Table.from_pylist(list(make.rows_of(name)), schema=SCHEMAS[name])
         publish_dataset(
             hub, known.path, {known.config or "default": {split: [table] for split in known.splits}}
         )
@@ -77,13 +77,13 @@ def test_the_registry_states_role_licence_citation_and_types_of_every_source() -
 
 
 def test_only_open_and_permissive_sources_are_fetched_unless_named() -> None:
-    enabled = choose(DATASETS, [])
+    enabled = choose_datasets(DATASETS, [])
     assert len(enabled) == 9
     for name, known in DATASETS.items():
         closed = known.gated or "NC" in known.licence or known.licence == "unknown"
         assert not (closed and known.enabled), name
         assert known.enabled or len(known.disabled) > 10, name
-    assert list(choose(DATASETS, ["bst"])) == ["bst"]
+    assert list(choose_datasets(DATASETS, ["bst"])) == ["bst"]
 
 
 def test_a_source_that_can_not_be_meant_is_refused() -> None:
@@ -111,9 +111,9 @@ def test_a_fetched_source_is_saved_with_its_commit_and_file_hashes(
 def test_a_source_of_the_registry_round_trips_in_its_exact_schema(hub: Hub, tmp_path: Path) -> None:
     publish_samples(hub, "wildchat", "oasst2")
     for name in ("wildchat", "oasst2"):
-        fetch.fetch(name, DATASETS[name], tmp_path, Order(patience=QUICK))
+        fetch.fetch(name, DATASETS[name], tmp_path, FetchOptions(retries=QUICK))
         loaded = saved.load(tmp_path / name, DATASETS[name].columns).data.table
-        rows = pa.Table.from_pylist(list(sample.rows_of(name)), schema=SCHEMAS[name])
+        rows = pa.Table.from_pylist(list(make.rows_of(name)), schema=SCHEMAS[name])
         assert loaded.replace_schema_metadata(None).equals(rows)
 
 

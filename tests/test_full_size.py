@@ -21,13 +21,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from corpora import text, tokenizer_file
-from hub.publish import byte_level_tokenizer
+from loopback_hub.publish import byte_level_tokenizer
 from numpy.typing import NDArray
 
-from pipeline_lib.parquet import parquet_texts
-from pipeline_lib.preparing.verify import verify
+from pipeline_lib.corpus.verify import verify
 from pipeline_lib.selection import split_for
-from pipeline_lib.tokenizer import Tokenizer, load_tokenizer
+from pipeline_lib.sources.parquet import parquet_texts
+from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 pytestmark = [pytest.mark.long, pytest.mark.timeout(3_600)]
 

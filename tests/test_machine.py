@@ -108,11 +108,11 @@ def test_what_this_process_holds_is_its_anonymous_memory(tmp_path: Path) -> None
 
 def test_settings_of_the_heap_are_harmless_in_a_process_of_its_own() -> None:
     code = (
-        "from pipeline_lib.machine import keep_heap_small, trim_heap\n"
+        "from pipeline_lib.machine import keep_heap_small, release_memory\n"
         "keep_heap_small()\n"
         "blocks = [bytes(n * 100_000) for n in range(60)]\n"
         "del blocks[::2]\n"
-        "trim_heap()\n"
+        "release_memory()\n"
         "print(sum(map(len, blocks)))\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -124,18 +124,19 @@ def test_memory_goes_back_at_the_ceiling_and_what_is_in_use_there_is_told() -> N
     code = (
         "from pipeline_lib import machine\n"
         "machine.keep_heap_small()\n"
-        "released, size = [], machine.SLACK_BYTES\n"
-        "ceiling = machine.Ceiling(lambda: released.append(1), 2 * size)\n"
+        "released, size, release = [], machine.SLACK_BYTES, machine.release_memory\n"
+        "machine.release_memory = lambda: (released.append(1), release())\n"
+        "ceiling = machine.MemoryCeiling(2 * size)\n"
         "fill = lambda: [bytes([1]) * 10_000 for _ in range(3 * size // 10_000)]\n"
         "blocks = fill()[::12]\n"
-        "grown, told = machine.held_memory(), [ceiling.keep()]\n"
+        "grown, told = machine.held_memory(), [ceiling.enforce()]\n"
         "less = machine.held_memory()\n"
-        "told += [ceiling.keep()]\n"
+        "told += [ceiling.enforce()]\n"
         "blocks += fill()\n"
-        "told += [ceiling.keep(), ceiling.keep()]\n"
+        "told += [ceiling.enforce(), ceiling.enforce()]\n"
         "print(len(released), grown - less > size, told)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "2 True [False, False, True, False]\n"), (
+    assert (done.returncode, done.stdout) == (0, "3 True [False, False, True, False]\n"), (
         done.stderr
     )

@@ -9,8 +9,8 @@ import notebook
 import pytest
 
 from download_data import DATASETS
-from pipeline_lib.chat import Pair, Reject, check
-from pipeline_lib.chats.verdicts import NO_CONTRAST, NO_RIVAL
+from pipeline_lib.chat.conversation import Pair, Reject, check_result
+from pipeline_lib.chat.preference_labels import NO_CONTRAST, NO_RIVAL
 from pipeline_lib.records import Turn
 
 NORMALIZERS = notebook.normalizers()
@@ -31,7 +31,7 @@ def result(name: str, row: dict[str, Any]) -> Any:
     if DATASETS[name].group is None:
         assert complete.keys() == DATASETS[name].columns.keys(), "a row has the contract's columns"
     try:
-        kept = check(NORMALIZERS[name](complete))
+        kept = check_result(NORMALIZERS[name](complete))
     except Reject as reject:
         kept = reject
     if isinstance(kept, Pair):
@@ -40,7 +40,7 @@ def result(name: str, row: dict[str, Any]) -> Any:
 
 
 def notes(name: str, row: dict[str, Any]) -> tuple[str, ...]:
-    kept = check(NORMALIZERS[name]({**dict.fromkeys(DATASETS[name].columns), **row}))
+    kept = check_result(NORMALIZERS[name]({**dict.fromkeys(DATASETS[name].columns), **row}))
     assert not isinstance(kept, Reject)
     return tuple(kept.notes)
 

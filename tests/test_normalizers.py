@@ -8,14 +8,16 @@ import numpy as np
 import pytest
 
 import download_data
-from pipeline_lib.caches.tokenizercache import trained_tokenizer
-from pipeline_lib.chat import CONTROL_TOKENS, IM_END, Reject
-from pipeline_lib.chats.conversations import CacheSite, Normalized, normalize, open_rows
-from pipeline_lib.chats.mixture import mix
-from pipeline_lib.chats.sourcerows import READ_ROWS, PickedRows
-from pipeline_lib.chats.turns import read_turns, tidy
-from pipeline_lib.datasets import DPODataset, SFTDataset
-from pipeline_lib.tokenizer import Tokenizer
+from pipeline_lib.chat.conversation import Reject
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.normalize import Normalized, normalize
+from pipeline_lib.chat.rows import READ_ROWS, PickedRows, open_rows
+from pipeline_lib.chat.turns import read_turns, tidy
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END
+from pipeline_lib.tokenization.tokenizer import Tokenizer
+from pipeline_lib.training.chat_datasets import DPODataset, SFTDataset
 
 MAX_LEN = 512
 
@@ -25,18 +27,18 @@ class Prepared(NamedTuple):
 
     normalized: Normalized
     tokenizer: Tokenizer
-    site: CacheSite
+    site: CacheOptions
 
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     data_dir = tmp_path_factory.mktemp("sample")
     download_data.make_sample(download_data.DATASETS, data_dir)
-    site = CacheSite(data_dir / "cache")
+    site = CacheOptions(data_dir / "cache")
     rows = {n: open_rows(data_dir / n, source) for n, source in download_data.DATASETS.items()}
     normalized = normalize(rows, notebook.normalizers(), site, seed=3, val_fraction=0.05)
     mixture = mix(normalized.train, {}, seed=3)
-    return Prepared(normalized, trained_tokenizer(mixture, site, vocab_size=600).tokenizer, site)
+    return Prepared(normalized, train_tokenizer(mixture, site, vocab_size=600).tokenizer, site)
 
 
 def answers(turns: list) -> str:

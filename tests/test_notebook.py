@@ -100,7 +100,7 @@ def test_a_second_run_reuses_everything_and_changes_no_byte(undisturbed: tuple[P
 def test_a_kernel_killed_twice_goes_on_and_ends_in_the_same_bytes(
     undisturbed: tuple[Path, str], tmp_path: Path
 ) -> None:
-    often = {"SAVE_EVERY_SECONDS": 0, "until": "dpo-dataset"}
+    often = {"SAVE_EVERY_SECONDS": 0.001, "until": "dpo-dataset"}
     texts = []
     for stage, at in (("shards", 1_500), ("sft", 1_500)):
         run = notebook.small(tmp_path, extra=notebook.kill_in(stage, at), **often)

@@ -12,12 +12,17 @@ from pathlib import Path
 import pytest
 from corpora import contents, folder_of, rows, tokenizer_bytes, tokenizer_file, write_parquet
 from crashes import flip
-from hub import Hub
-from hub.publish import byte_level_tokenizer, parquet_bytes, publish_dataset, publish_tokenizer
+from loopback_hub import Hub
+from loopback_hub.publish import (
+    byte_level_tokenizer,
+    parquet_bytes,
+    publish_dataset,
+    publish_tokenizer,
+)
 
-from pipeline_lib.checkpoint import CURRENT, PREVIOUS
+from pipeline_lib.corpus.checkpoint import CURRENT, PREVIOUS
+from pipeline_lib.corpus.staging import MANIFEST
 from pipeline_lib.prepare_data import main
-from pipeline_lib.preparing.staging import MANIFEST
 
 ROOT = Path(__file__).parent.parent
 SMALL = ["--shard-tokens", "500", "--shuffle-buffer", "20", "--tokenization-batch-size", "16"]
@@ -53,7 +58,7 @@ def interrupted(folder: Path, batches: int = 4) -> Path:
     """A run of the same options killed in a batch."""
     from crashes import leave_unfinished
 
-    from pipeline_lib.recipe import Recipe
+    from pipeline_lib.corpus.recipe import Recipe
 
     recipe = Recipe(
         dataset=str(folder / "corpus"), config=None, tokenizer=str(folder / "tokenizer"),

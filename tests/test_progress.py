@@ -4,11 +4,11 @@ import logging
 
 import pytest
 
-from pipeline_lib.preparing.lanes import Progress
-from pipeline_lib.preparing.progress import Reporter, report_progress
-from pipeline_lib.recipe import Recipe
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.progress import ProgressReporter, report_progress
+from pipeline_lib.records import LaneProgress
 
-HALF = Progress(
+HALF = LaneProgress(
     lane=0, rows=5_000, documents=4_900, train_tokens=1_000_000, val_tokens=50_000,
     elapsed_seconds=90.0, rate=20_000.0, rows_at_most=10_000,
 )  # fmt: skip
@@ -52,7 +52,10 @@ def test_a_lane_counts_towards_its_part_of_the_bound() -> None:
 
 def test_lines_come_at_most_once_an_interval(caplog: pytest.LogCaptureFixture) -> None:
     clock = iter([0.0, 3.0, 10.0, 12.0, 19.0, 20.0]).__next__
-    with caplog.at_level(logging.INFO, "pipeline_lib"), Reporter(ROWS, 10.0, clock) as reporter:
+    with (
+        caplog.at_level(logging.INFO, "pipeline_lib"),
+        ProgressReporter(ROWS, 10.0, clock) as reporter,
+    ):
         for _ in range(5):
             reporter(HALF)
     assert len(caplog.records) == 2
@@ -62,7 +65,7 @@ def test_on_a_terminal_there_is_a_bar(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
-    with Reporter(TOKENS, 10.0) as reporter:
+    with ProgressReporter(TOKENS, 10.0) as reporter:
         reporter(HALF)
         reporter(HALF._replace(train_tokens=4_000_000))
     shown = capsys.readouterr().err

@@ -8,9 +8,9 @@ from pathlib import Path
 import corpus
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
-from pipeline_lib.chat import CONTROL_TOKENS
-from pipeline_lib.tokenizer import train_tokenizer
-from pipeline_lib.trainers import cut_runs
+from pipeline_lib.tokenization.bpe_training import train_bpe
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+from pipeline_lib.tokenization.training_texts import cut_runs
 
 
 def reference(texts: list[str], vocabulary: int) -> bytes:
@@ -41,7 +41,7 @@ def main() -> None:
     pieces = [piece for text in texts for piece in cut_runs(text)]
     started = time.perf_counter()
     if given.kind == "ours":
-        data = train_tokenizer(iter(texts), vocab_size=given.vocabulary).json
+        data = train_bpe(iter(texts), vocab_size=given.vocabulary).json
     else:
         data = reference(pieces, given.vocabulary)
     seconds = time.perf_counter() - started

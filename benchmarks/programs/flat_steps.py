@@ -12,16 +12,19 @@ from typing import Any
 import awkward  # noqa: F401 (gigatoken imports it at its first call; imports are not timed)
 import pyarrow as pa
 from given import files, texts
+from pipeline_lib.training.datasets import CachedDataset
 
-from pipeline_lib.chats.conversations import CacheSite, Normalized, normalize, open_rows
-from pipeline_lib.chats.mixture import mix
-from pipeline_lib.datasets import CachedDataset, DPODataset, PretrainDataset, SFTDataset
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.normalize import Normalized, normalize
+from pipeline_lib.chat.rows import open_rows
 from pipeline_lib.downloads import saved
-from pipeline_lib.downloads.registry import Source
-from pipeline_lib.tokenizer import load_tokenizer
+from pipeline_lib.downloads.registry import DatasetSpec
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.tokenization.tokenizer import load_tokenizer
+from pipeline_lib.training.chat_datasets import DPODataset, PretrainDataset, SFTDataset
 
 TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-SOURCE = Source("made/here", "dialogue", {"messages": TURNS}, "none", "none")
+SOURCE = DatasetSpec("made/here", "dialogue", {"messages": TURNS}, "none", "none")
 PIECE, OPENED = 1_000, 7
 
 
@@ -96,7 +99,7 @@ def normalised(folder: Path) -> Normalized:
     return normalize(
         {"chats": open_rows(folder / "chats", SOURCE)},
         {"chats": _norm_chats},
-        CacheSite(folder / "cache"),
+        CacheOptions(folder / "cache"),
         seed=1,
     )
 
@@ -104,7 +107,7 @@ def normalised(folder: Path) -> Normalized:
 def openers(given: argparse.Namespace) -> dict[str, Callable[[], CachedDataset]]:
     """What makes each dataset, or opens it when its cache is complete."""
     train, tokenizer = normalised(given.output).train, load_tokenizer(given.tokenizer)
-    site, width = CacheSite(given.output / "cache"), given.width
+    site, width = CacheOptions(given.output / "cache"), given.width
     mixture = mix(train, {"chats": 1.5}, seed=1)
     return {
         "PretrainDataset": lambda: PretrainDataset(mixture, tokenizer, site, max_len=width),

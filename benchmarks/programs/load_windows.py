@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from numpy.lib.stride_tricks import sliding_window_view
 
-from pipeline_lib.datasets import ShardedTokenDataset, loader
-from pipeline_lib.reading.sampling import BatchOrder
+from pipeline_lib.training.batch_order import BatchOrder
+from pipeline_lib.training.loader import loader
+from pipeline_lib.training.sharded import ShardedTokenDataset
 
 WINDOW, ROWS, BATCHES = 1_024, 32, 400
 SLOW_BATCHES = 100

@@ -7,9 +7,9 @@ import awkward  # noqa: F401 (gigatoken imports it at its first call; imports ar
 from sft_arguments import given
 from sft_store import stored
 
-from pipeline_lib.chats.conversations import CacheSite
-from pipeline_lib.datasets import SFTDataset
-from pipeline_lib.tokenizer import load_tokenizer
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.tokenization.tokenizer import load_tokenizer
+from pipeline_lib.training.chat_datasets import SFTDataset
 
 
 def main() -> None:
@@ -17,7 +17,7 @@ def main() -> None:
     conversations = stored(options.chats)
     tokenizer = load_tokenizer(options.tokenizer)
     started = time.perf_counter()
-    data = SFTDataset(conversations, tokenizer, CacheSite(options.output), max_len=options.width)
+    data = SFTDataset(conversations, tokenizer, CacheOptions(options.output), max_len=options.width)
     seconds = time.perf_counter() - started
     print(json.dumps({"seconds": seconds, "rows": len(data)}))
 

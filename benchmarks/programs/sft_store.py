@@ -7,7 +7,10 @@ from typing import Any
 
 import datasets
 
-from pipeline_lib.chats.conversations import CacheSite, Conversations, Rows, normalize
+from pipeline_lib.chat.normalize import normalize
+from pipeline_lib.chat.rows import SourceRows
+from pipeline_lib.chat.store import Conversations
+from pipeline_lib.storage.cache_options import CacheOptions
 
 
 def _norm_chats(row: dict[str, Any]) -> list[dict[str, str]]:
@@ -18,9 +21,9 @@ def _norm_chats(row: dict[str, Any]) -> list[dict[str, str]]:
 def stored(folder: Path) -> Conversations:
     """The conversations in the project's store, in the order of the file."""
     found = normalize(
-        {"chats": Rows(datasets.load_from_disk(str(folder / "dataset")), "chats")},
+        {"chats": SourceRows(datasets.load_from_disk(str(folder / "dataset")), "chats")},
         {"chats": _norm_chats},
-        CacheSite(folder / "store"),
+        CacheOptions(folder / "store"),
         seed=1,
         val_fraction=1e-12,  # practically all of them are for training
     )

@@ -16,10 +16,10 @@ from typing import Any
 
 import psutil
 
-from pipeline_lib import checkpoint, shards
-from pipeline_lib.preparing.lanes import Progress
-from pipeline_lib.preparing.preparation import Settings, prepare
-from pipeline_lib.recipe import Recipe
+from pipeline_lib.corpus import checkpoint, shards
+from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.records import LaneProgress
 
 moments: dict[str, Any] = {"commits": [], "hashing": 0.0}
 
@@ -61,7 +61,7 @@ def main() -> None:
     def restored(seconds: float) -> None:
         moments["hashing"] += seconds
 
-    def progress(now: Progress) -> None:
+    def progress(now: LaneProgress) -> None:
         moments.setdefault("first_batch", time.time() - psutil.Process().create_time())
         if given.kill_at and now.rows >= given.kill_at * given.rows:
             os.kill(os.getpid(), signal.SIGKILL)
@@ -76,8 +76,8 @@ def main() -> None:
         tokenizer=given.tokenizer,
         max_documents=given.rows,
     )
-    settings = Settings(checkpoint_interval=given.interval, on_progress=progress)
-    prepare(recipe, given.output, resume=given.resume, settings=settings)
+    settings = PrepareOptions(checkpoint_interval=given.interval, on_progress=progress)
+    prepare(recipe, given.output, resume=given.resume, options=settings)
     print(json.dumps(moments))
 
 

@@ -11,20 +11,13 @@ from functools import partial
 from pathlib import Path
 
 from pipeline_lib.downloads import fetch, saved
-from pipeline_lib.downloads.plans import EVERYTHING, Order
-from pipeline_lib.downloads.registry import Source
+from pipeline_lib.downloads.plans import EVERYTHING, FetchOptions
+from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import ColumnError, DamagedFile, PipelineError, SourceError
-from pipeline_lib.remote.patience import (
-    Gated,
-    Network,
-    NoAccess,
-    NotFound,
-    RateLimited,
-    RevisionNotFound,
-)
-from pipeline_lib.sampledata import sample
+from pipeline_lib.hub.retry import Gated, Network, NoAccess, NotFound, RateLimited, RevisionNotFound
+from pipeline_lib.sampledata import make
 
-Sources = Mapping[str, Source]
+Sources = Mapping[str, DatasetSpec]
 
 
 class Status(StrEnum):
@@ -74,10 +67,10 @@ class Outcome:
         return f"{self.name:14} {self.status:20} {facts}"
 
 
-def fetch_all(sources: Sources, data_dir: Path, order: Order) -> list[Outcome]:
+def fetch_all(sources: Sources, data_dir: Path, options: FetchOptions) -> list[Outcome]:
     """Fetch every source that is not usable in ``data_dir`` yet."""
     return [
-        _outcome(name, partial(_fetch, name, source, data_dir, order))
+        _outcome(name, partial(_fetch, name, source, data_dir, options))
         for name, source in sources.items()
     ]
 
@@ -87,18 +80,18 @@ def make_all(sources: Sources, data_dir: Path) -> list[Outcome]:
     made = [
         _outcome(name, partial(_make, name, source, data_dir)) for name, source in sources.items()
     ]
-    return [*made, _outcome(sample.CORPUS, partial(_make_corpus, data_dir / sample.CORPUS))]
+    return [*made, _outcome(make.CORPUS, partial(_make_corpus, data_dir / make.CORPUS))]
 
 
-def _fetch(name: str, source: Source, data_dir: Path, order: Order) -> Outcome:
-    there = _usable(data_dir / name, source, order.limit)
+def _fetch(name: str, source: DatasetSpec, data_dir: Path, options: FetchOptions) -> Outcome:
+    there = _usable(data_dir / name, source, options.limit)
     if there is not None:
         return Outcome(name, Status.THERE, there.rows, there.size)
-    done = fetch.fetch(name, source, data_dir, order)
+    done = fetch.fetch(name, source, data_dir, options)
     return Outcome(name, Status.DONE, done.rows, done.size)
 
 
-def _usable(folder: Path, source: Source, limit: int) -> saved.Saved | None:
+def _usable(folder: Path, source: DatasetSpec, limit: int) -> saved.Saved | None:
     """What is there already, if it serves; None if there is nothing or only a smaller sample."""
     try:
         there = saved.find(folder)
@@ -110,7 +103,7 @@ def _usable(folder: Path, source: Source, limit: int) -> saved.Saved | None:
     return there if held == EVERYTHING or 0 < limit <= held else None
 
 
-def _check_origin(there: saved.Saved, source: Source) -> None:
+def _check_origin(there: saved.Saved, source: DatasetSpec) -> None:
     """``SourceError`` if the folder holds another source than the registry names."""
     pinned = source.revision if len(source.revision) == 40 else there.origin.get("revision")
     wanted = {
@@ -129,11 +122,11 @@ def _check_origin(there: saved.Saved, source: Source) -> None:
             )
 
 
-def _make(name: str, source: Source, data_dir: Path) -> Outcome:
+def _make(name: str, source: DatasetSpec, data_dir: Path) -> Outcome:
     folder = data_dir / name
     with contextlib.suppress(saved.NotSaved):
         there = saved.find(folder)
-        if there.origin == sample.origin(name):
+        if there.origin == make.origin(name):
             saved.load(folder, source.columns)
             return Outcome(name, Status.THERE, there.rows, there.size)
         if not str(there.origin.get("path")).startswith("sample/"):
@@ -141,16 +134,16 @@ def _make(name: str, source: Source, data_dir: Path) -> Outcome:
                 f"{folder} holds a download of {there.origin.get('path')}; the sample goes to "
                 "another folder, choose it with --data-dir"
             )
-    done = sample.make_source(name, folder, source.columns)
+    done = make.make_source(name, folder, source.columns)
     return Outcome(name, Status.DONE, done.rows, done.size)
 
 
 def _make_corpus(folder: Path) -> Outcome:
     status = Status.THERE if folder.exists() else Status.DONE
-    files = sample.make_corpus(folder)
-    rows = sample.CORPUS_FILES * sample.CORPUS_ROWS
+    files = make.make_corpus(folder)
+    rows = make.CORPUS_FILES * make.CORPUS_ROWS
     size = sum(file.stat().st_size for file in files)
-    return Outcome(sample.CORPUS, status, rows, size)
+    return Outcome(make.CORPUS, status, rows, size)
 
 
 def _outcome(name: str, work: Callable[[], Outcome]) -> Outcome:

@@ -1,4 +1,4 @@
-"""From a registered source to a data set on disk: plan, fetch verified, check, save.
+"""From a registered source to a data set on disk: plan_download, fetch verified, check, save.
 
 With a limit only what it needs is fetched: for a streaming source the first files in stored
 order and of them the first rows, else files in seeded order until they hold enough rows and
@@ -14,13 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from pipeline_lib.downloads import jsonlines, rowstream, saved
-from pipeline_lib.downloads.plans import EVERYTHING, Order, Plan, origin, plan
-from pipeline_lib.downloads.registry import Source, check_columns
+from pipeline_lib.columns import check_columns
+from pipeline_lib.downloads import saved
+from pipeline_lib.downloads.plans import (
+    EVERYTHING,
+    DownloadPlan,
+    FetchOptions,
+    origin,
+    plan_download,
+)
+from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import SourceError
-from pipeline_lib.order import file_order
-from pipeline_lib.remote import hub
+from pipeline_lib.hub import client
 from pipeline_lib.selection import sample
+from pipeline_lib.shuffling import file_order
+from pipeline_lib.sources import json_lines, row_stream
 
 if TYPE_CHECKING:
     import datasets
@@ -28,24 +36,26 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger(__name__)
 
 
-def fetch(name: str, source: Source, data_dir: Path, order: Order | None = None) -> saved.Saved:
+def fetch(
+    name: str, source: DatasetSpec, data_dir: Path, options: FetchOptions | None = None
+) -> saved.Saved:
     """Fetch a source and save it as ``data_dir/name``; what is there is replaced at the end.
 
     ``PipelineError`` subclasses say what went wrong; then nothing on disk has changed.
     """
-    order = order or Order()
-    planned = plan(source, order)
-    limit = EVERYTHING if source.group else order.limit
-    features, stream = _open(planned, limit, order)
+    options = options or FetchOptions()
+    planned = plan_download(source, options)
+    limit = EVERYTHING if source.group else options.limit
+    features, stream = _open(planned, limit, options)
     if source.max_bytes is not None:
-        stream = rowstream.first_bytes(stream, source.max_bytes)
+        stream = row_stream.first_bytes(stream, source.max_bytes)
     folder = data_dir / name
     done = saved.save(
         folder,
         stream,
         features,
         columns=source.columns,
-        origin=origin(planned, limit, order.seed),
+        origin=origin(planned, limit, options.seed),
         replace=folder.exists(),
     )
     if limit == EVERYTHING and source.max_bytes is None and planned.stated_rows:
@@ -54,37 +64,37 @@ def fetch(name: str, source: Source, data_dir: Path, order: Order | None = None)
 
 
 def _open(
-    planned: Plan, limit: int, order: Order
+    planned: DownloadPlan, limit: int, options: FetchOptions
 ) -> tuple["datasets.Features", Iterator[pa.Table]]:
     """The features of a source and its rows as a stream of tables that have them."""
     if planned.lines:
-        return _open_lines(planned, limit, order)
+        return _open_lines(planned, limit, options)
     if planned.builder != "parquet":
-        return _open_other(planned, limit, order)
+        return _open_other(planned, limit, options)
     source, names = planned.source, [file.path for file in planned.files]
     sampled = limit != EVERYTHING and not source.streaming
     if sampled:
-        names = file_order(names, order.seed)
-    paths, rows = _fetch_parquet(planned, names, limit, order)
-    found = rowstream.parquet_schema(paths, source.columns)
+        names = file_order(names, options.seed)
+    paths, rows = _fetch_parquet(planned, names, limit, options)
+    found = row_stream.parquet_schema(paths, source.columns)
     features = _features(planned, found)
-    stream = rowstream.parquet_tables(paths, features.arrow_schema)
+    stream = row_stream.parquet_tables(paths, features.arrow_schema)
     if sampled and rows > limit:
-        stream = rowstream.picked_rows(stream, sample(rows, limit, order.seed, "fetch"))
+        stream = row_stream.picked_rows(stream, sample(rows, limit, options.seed, "fetch"))
     elif limit != EVERYTHING:
-        stream = rowstream.first_rows(stream, limit)
+        stream = row_stream.first_rows(stream, limit)
     return features, stream
 
 
 def _fetch_parquet(
-    planned: Plan, names: list[str], limit: int, order: Order
+    planned: DownloadPlan, names: list[str], limit: int, options: FetchOptions
 ) -> tuple[list[Path], int]:
     """Files in the given order until they hold enough rows or bytes; and the rows they hold."""
     paths: list[Path] = []
     rows = size = 0
     for name in names:
-        paths.append(_fetch_one(planned, name, len(paths), order))
-        more_rows, more_bytes = rowstream.parquet_size(paths[-1])
+        paths.append(_fetch_one(planned, name, len(paths), options))
+        more_rows, more_bytes = row_stream.parquet_size(paths[-1])
         rows, size = rows + more_rows, size + more_bytes
         if limit != EVERYTHING and rows >= limit:
             break
@@ -93,15 +103,17 @@ def _fetch_parquet(
     return paths, rows
 
 
-def _fetch_one(planned: Plan, name: str, done: int, order: Order) -> Path:
-    path = hub.fetch_file(planned.listing, name, on_wait=order.on_wait, patience=order.patience)
-    if order.on_progress is not None:
-        order.on_progress(name, done + 1, len(planned.files))
+def _fetch_one(planned: DownloadPlan, name: str, done: int, options: FetchOptions) -> Path:
+    path = client.fetch_file(
+        planned.listing, name, on_wait=options.on_wait, retries=options.retries
+    )
+    if options.on_progress is not None:
+        options.on_progress(name, done + 1, len(planned.files))
     return path
 
 
 def _open_lines(
-    planned: Plan, limit: int, order: Order
+    planned: DownloadPlan, limit: int, options: FetchOptions
 ) -> tuple["datasets.Features", Iterator[pa.Table]]:
     """JSON Lines: the columns of the registry; over the network no further than a limit needs."""
     import datasets
@@ -109,51 +121,56 @@ def _open_lines(
     columns = planned.source.columns
     features = datasets.Features.from_arrow_schema(pa.schema(list(columns.items())))
     if limit != EVERYTHING and planned.source.streaming:
-        stream = jsonlines.line_tables(_remote_lines(planned, order), columns)
-        return features, rowstream.first_rows(stream, limit)
-    stream = jsonlines.line_tables(_local_lines(planned, order), columns)
+        stream = json_lines.line_tables(_remote_lines(planned, options), columns)
+        return features, row_stream.first_rows(stream, limit)
+    stream = json_lines.line_tables(_local_lines(planned, options), columns)
     if limit == EVERYTHING:
         return features, stream
     rows = sum(table.num_rows for table in stream)
-    again = jsonlines.line_tables(_local_lines(planned, order), columns)
-    chosen = sample(rows, min(limit, rows), order.seed, "fetch")
-    return features, rowstream.picked_rows(again, chosen)
+    again = json_lines.line_tables(_local_lines(planned, options), columns)
+    chosen = sample(rows, min(limit, rows), options.seed, "fetch")
+    return features, row_stream.picked_rows(again, chosen)
 
 
-def _local_lines(planned: Plan, order: Order) -> Iterator[tuple[str, jsonlines.Blocks]]:
+def _local_lines(
+    planned: DownloadPlan, options: FetchOptions
+) -> Iterator[tuple[str, json_lines.Blocks]]:
     for done, file in enumerate(planned.files):
-        yield file.path, jsonlines.file_blocks(_fetch_one(planned, file.path, done, order))
+        yield file.path, json_lines.file_blocks(_fetch_one(planned, file.path, done, options))
 
 
-def _remote_lines(planned: Plan, order: Order) -> Iterator[tuple[str, jsonlines.Blocks]]:
-    options: Any = {"on_wait": order.on_wait, "patience": order.patience}
+def _remote_lines(
+    planned: DownloadPlan, options: FetchOptions
+) -> Iterator[tuple[str, json_lines.Blocks]]:
+    patient: Any = {"on_wait": options.on_wait, "retries": options.retries}
     for done, file in enumerate(planned.files):
-        if file.path.endswith(jsonlines.PACKED):  # can only be unpacked from its start, on disk
-            yield file.path, jsonlines.file_blocks(_fetch_one(planned, file.path, done, order))
+        if file.path.endswith(json_lines.PACKED):  # can only be unpacked from its start, on disk
+            yield file.path, json_lines.file_blocks(_fetch_one(planned, file.path, done, options))
         else:
-            yield file.path, hub.remote_blocks(planned.listing, file.path, **options)
+            yield file.path, client.remote_blocks(planned.listing, file.path, **patient)
 
 
 def _open_other(
-    planned: Plan, limit: int, order: Order
+    planned: DownloadPlan, limit: int, options: FetchOptions
 ) -> tuple["datasets.Features", Iterator[pa.Table]]:
     """Other formats, through ``datasets``: whole files, whatever the limit."""
     files = [
-        str(_fetch_one(planned, file.path, done, order)) for done, file in enumerate(planned.files)
+        str(_fetch_one(planned, file.path, done, options))
+        for done, file in enumerate(planned.files)
     ]
     dataset = _load_files(planned, files)
     schema, where = dataset.features.arrow_schema, planned.listing.where
     check_columns(schema, planned.source.columns, where)
     stream = _pieces(dataset, schema, where)
     if limit != EVERYTHING and planned.source.streaming:
-        stream = rowstream.first_rows(stream, limit)
+        stream = row_stream.first_rows(stream, limit)
     elif limit != EVERYTHING and len(dataset) > limit:
-        chosen = sample(len(dataset), limit, order.seed, "fetch")
-        stream = rowstream.picked_rows(stream, chosen)
+        chosen = sample(len(dataset), limit, options.seed, "fetch")
+        stream = row_stream.picked_rows(stream, chosen)
     return dataset.features, stream
 
 
-def _load_files(planned: Plan, files: list[str]) -> Any:
+def _load_files(planned: DownloadPlan, files: list[str]) -> Any:
     import datasets
     from datasets.exceptions import DatasetsError
 
@@ -174,11 +191,11 @@ def _load_files(planned: Plan, files: list[str]) -> Any:
 
 
 def _pieces(dataset: Any, schema: pa.Schema, where: str) -> Iterator[pa.Table]:
-    for piece in dataset.with_format("arrow").iter(rowstream.PIECE_ROWS):
-        yield rowstream.conform(piece, schema, where)
+    for piece in dataset.with_format("arrow").iter(row_stream.PIECE_ROWS):
+        yield row_stream.conform(piece, schema, where)
 
 
-def _features(planned: Plan, found: pa.Schema) -> "datasets.Features":
+def _features(planned: DownloadPlan, found: pa.Schema) -> "datasets.Features":
     """The card's features where they name the columns that are there, else the files' own."""
     import datasets
 
@@ -187,7 +204,7 @@ def _features(planned: Plan, found: pa.Schema) -> "datasets.Features":
     return datasets.Features.from_arrow_schema(found)
 
 
-def _compare_rows(planned: Plan, rows: int) -> None:
+def _compare_rows(planned: DownloadPlan, rows: int) -> None:
     if rows != planned.stated_rows:
         _LOG.warning(
             "WARNING: the card of %s states %s rows but its files hold %s",

@@ -4,27 +4,26 @@ The revision is pinned to a commit and the files are named before any of them is
 Metadata only: nothing here transfers rows.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pipeline_lib.downloads import jsonlines
-from pipeline_lib.downloads.registry import Source
+from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import SourceError
-from pipeline_lib.remote import hub
-from pipeline_lib.remote.patience import PATIENT, OnWait, Patience, with_patience
+from pipeline_lib.hub import client
+from pipeline_lib.hub.retry import DEFAULT_RETRIES, OnWait, RetryPolicy, with_retries
+from pipeline_lib.records import OnProgress
+from pipeline_lib.sources import json_lines
 
 if TYPE_CHECKING:
     import datasets
 
-OnProgress = Callable[[str, int, int], None]
-"""Called with (file name, files fetched, files planned)."""
 
 EVERYTHING = -1
 
 
 @dataclass(frozen=True)
-class Plan:
+class DownloadPlan:
     """What fetching a source means at one commit.
 
     ``builder`` is the format by the name ``datasets`` has for it (``"parquet"``, ``"json"``).
@@ -32,9 +31,9 @@ class Plan:
     None.
     """
 
-    source: Source
-    listing: hub.RepoListing
-    files: tuple[hub.HubFile, ...]
+    source: DatasetSpec
+    listing: client.RepoListing
+    files: tuple[client.HubFile, ...]
     builder: str = "parquet"
     features: "datasets.Features | None" = None
     stated_rows: int | None = None
@@ -43,13 +42,13 @@ class Plan:
     @property
     def lines(self) -> bool:
         """Whether all files are JSON Lines."""
-        suffixes = jsonlines.SUFFIXES + jsonlines.PACKED
+        suffixes = json_lines.SUFFIXES + json_lines.PACKED
         return self.builder == "json" and all(f.path.endswith(suffixes) for f in self.files)
 
     @property
     def streamable(self) -> bool:
         """Whether rows can be read from the Hub without keeping a file: lines, not packed."""
-        return self.lines and not any(f.path.endswith(jsonlines.PACKED) for f in self.files)
+        return self.lines and not any(f.path.endswith(json_lines.PACKED) for f in self.files)
 
     @property
     def download_bytes(self) -> int:
@@ -58,42 +57,42 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Order:
+class FetchOptions:
     """How a caller wants it fetched: rows at most (-1: all), seed, and whom to tell."""
 
     limit: int = EVERYTHING
     seed: int = 0
     on_progress: OnProgress | None = None
     on_wait: OnWait | None = None
-    patience: Patience = PATIENT
+    retries: RetryPolicy = DEFAULT_RETRIES
 
     def __post_init__(self) -> None:
         if self.limit != EVERYTHING and self.limit <= 0:
             raise ValueError(f"limit is {self.limit}; expected a number of rows > 0, or -1 for all")
 
 
-def plan(source: Source, order: Order | None = None) -> Plan:
+def plan_download(source: DatasetSpec, options: FetchOptions | None = None) -> DownloadPlan:
     """Pin the revision and name the files of a source; metadata only.
 
     ``HubError`` and ``SourceError`` subclasses tell what stands in the way and what to do.
     """
-    order = order or Order()
+    options = options or FetchOptions()
     revision = source.parquet or source.revision
-    listing = hub.resolve_revision(
-        source.path, revision, on_wait=order.on_wait, patience=order.patience
+    listing = client.resolve_revision(
+        source.path, revision, on_wait=options.on_wait, retries=options.retries
     )
-    hub.check_access(listing, on_wait=order.on_wait, patience=order.patience)
+    client.check_access(listing, on_wait=options.on_wait, retries=options.retries)
     if source.parquet is None:
-        return _plan_by_card(source, listing, order)
+        return _plan_by_card(source, listing, options)
     names = [
         name
         for split in source.splits
-        for name in hub.converted_files(listing, str(source.config), split)
+        for name in client.converted_files(listing, str(source.config), split)
     ]
-    return Plan(source, listing, tuple(map(listing.file, names)))
+    return DownloadPlan(source, listing, tuple(map(listing.file, names)))
 
 
-def origin(planned: Plan, limit: int, seed: int) -> dict[str, Any]:
+def origin(planned: DownloadPlan, limit: int, seed: int) -> dict[str, Any]:
     """What a manifest records about where rows came from."""
     source = planned.source
     return {
@@ -112,15 +111,17 @@ def origin(planned: Plan, limit: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _plan_by_card(source: Source, listing: hub.RepoListing, order: Order) -> Plan:
+def _plan_by_card(
+    source: DatasetSpec, listing: client.RepoListing, options: FetchOptions
+) -> DownloadPlan:
     import datasets
 
     def build() -> Any:
         return datasets.load_dataset_builder(source.path, source.config, revision=listing.commit)
 
     try:
-        builder = with_patience(
-            f"dataset {source.path}", build, on_wait=order.on_wait, patience=order.patience
+        builder = with_retries(
+            f"dataset {source.path}", build, on_wait=options.on_wait, retries=options.retries
         )
     except ValueError as error:
         reason = " ".join(str(error).split())[:400].rstrip(".")
@@ -139,7 +140,7 @@ def _plan_by_card(source: Source, listing: hub.RepoListing, order: Order) -> Pla
     stated = [(builder.info.splits or {}).get(split) for split in source.splits]
     listed = [entry for entry in stated if entry is not None]
     known = len(listed) == len(stated)
-    return Plan(
+    return DownloadPlan(
         source,
         listing,
         tuple(map(listing.file, names)),

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from pipeline_lib import digest
-from pipeline_lib.downloads.registry import Columns, check_columns, check_name
-from pipeline_lib.durable import atomic, folders
+from pipeline_lib.columns import Columns, check_columns
+from pipeline_lib.downloads.registry import check_name
 from pipeline_lib.errors import DamagedFile, SourceError
-from pipeline_lib.lock import FolderLock
+from pipeline_lib.storage import atomic, folders
+from pipeline_lib.storage.lock import FolderLock
 
 if TYPE_CHECKING:
     import datasets

@@ -15,16 +15,17 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from pipeline_lib.columns import Columns, is_read, read_bytes
 from pipeline_lib.downloads import plans, saved
-from pipeline_lib.downloads.plans import EVERYTHING, Order, Plan
-from pipeline_lib.downloads.registry import Columns, Source, is_read, read_bytes
+from pipeline_lib.downloads.plans import EVERYTHING, DownloadPlan, FetchOptions
+from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import DamagedFile, PipelineError
-from pipeline_lib.fit.density import CONVERSATION_BYTES
-from pipeline_lib.order import file_order
-from pipeline_lib.remote import hub
-from pipeline_lib.remote.footers import RemoteFooter, remote_footer
-from pipeline_lib.remote.patience import Gated, NoAccess
-from pipeline_lib.sampledata import sample
+from pipeline_lib.hub import client
+from pipeline_lib.hub.footers import RemoteFooter, remote_footer
+from pipeline_lib.hub.retry import Gated, NoAccess
+from pipeline_lib.preflight.ratios import CONVERSATION_BYTES
+from pipeline_lib.sampledata import make
+from pipeline_lib.shuffling import file_order
 
 GATED_NOTE = "(gated -- needs HF_TOKEN)"
 SAMPLE_NOTE = "made offline"
@@ -83,24 +84,24 @@ def size_on_disk(name: str, folder: Path, limit: int, columns: Columns) -> Size 
 
 def size_of_sample(name: str) -> Size:
     """The size of a source of the offline sample that is not made yet."""
-    known, rows = sample.SAVED_KILOBYTES.get(name), sample.stated_rows(name)
+    known, rows = make.SAVED_KILOBYTES.get(name), make.stated_rows(name)
     return Size(name, rows, 0, None if known is None else known * 1000, SAMPLE_NOTE)
 
 
-def size_on_hub(name: str, source: Source, order: Order) -> Size:
-    """What fetching a source would cost, at most ``order.limit`` rows of it."""
+def size_on_hub(name: str, source: DatasetSpec, options: FetchOptions) -> Size:
+    """What fetching a source would cost, at most ``options.limit`` rows of it."""
     try:
-        planned = plans.plan(source, order)
+        planned = plans.plan_download(source, options)
     except (Gated, NoAccess):
-        return _gated(name, source, order)
+        return _gated(name, source, options)
     except PipelineError as error:
         return Size(name, None, None, None, " ".join(str(error).split()))
     try:
-        whole = _whole(planned, order)
+        whole = _whole(planned, options)
     except PipelineError as error:
         note = " ".join(str(error).split())
         return Size(name, planned.stated_rows, planned.download_bytes, planned.stated_bytes, note)
-    return _scaled(name, planned, whole, order)
+    return _scaled(name, planned, whole, options)
 
 
 class _Whole(NamedTuple):
@@ -112,15 +113,15 @@ class _Whole(NamedTuple):
     note: str
 
 
-def _whole(planned: Plan, order: Order) -> _Whole:
+def _whole(planned: DownloadPlan, options: FetchOptions) -> _Whole:
     if planned.stated_rows and planned.stated_bytes:
         share = None
         if planned.builder == "parquet":  # a size that is stated does not hang on a footer
             with contextlib.suppress(PipelineError):
-                share = _share_read(_footers(planned, order, 1), planned.source.columns)
+                share = _share_read(_footers(planned, options, 1), planned.source.columns)
         return _Whole(planned.stated_rows, planned.stated_bytes, share, "from the card")
     if planned.builder == "parquet":
-        footers = _footers(planned, order, len(planned.files))
+        footers = _footers(planned, options, len(planned.files))
         rows, size = (sum(f.rows for f in footers), sum(f.arrow_bytes for f in footers))
         return _Whole(
             rows, size, _share_read(footers, planned.source.columns), "from parquet footers"
@@ -133,9 +134,9 @@ def _whole(planned: Plan, order: Order) -> _Whole:
     return _Whole(None, int(planned.download_bytes * factor), share, "estimated from file sizes")
 
 
-def _footers(planned: Plan, order: Order, count: int) -> list[RemoteFooter]:
+def _footers(planned: DownloadPlan, options: FetchOptions, count: int) -> list[RemoteFooter]:
     return [
-        remote_footer(planned.listing, file.path, on_wait=order.on_wait, patience=order.patience)
+        remote_footer(planned.listing, file.path, on_wait=options.on_wait, retries=options.retries)
         for file in planned.files[:count]
     ]
 
@@ -155,15 +156,15 @@ def _share_on_disk(folder: Path, columns: Columns) -> float:
         return read / max(int(table.nbytes), 1)
 
 
-def _scaled(name: str, planned: Plan, whole: _Whole, order: Order) -> Size:
+def _scaled(name: str, planned: DownloadPlan, whole: _Whole, options: FetchOptions) -> Size:
     """What a limit in rows or bytes leaves: files are fetched whole, rows are saved exactly."""
     source, (rows, size, text_share, note) = planned.source, whole
-    share = _share_kept(source, rows, size, order.limit)
-    limited, parquet = order.limit != EVERYTHING, planned.builder == "parquet"
+    share = _share_kept(source, rows, size, options.limit)
+    limited, parquet = options.limit != EVERYTHING, planned.builder == "parquet"
     names = [file.path for file in planned.files]
     if share < 1.0 and parquet:
         if not source.streaming and limited:
-            names = file_order(names, order.seed)
+            names = file_order(names, options.seed)
         names = names[: math.ceil(len(names) * share)]
     streamed = limited and source.streaming and planned.streamable
     network = to_fetch(planned.listing, names)
@@ -182,7 +183,7 @@ def _scaled(name: str, planned: Plan, whole: _Whole, order: Order) -> Size:
     )
 
 
-def _share_kept(source: Source, rows: int | None, size: int | None, limit: int) -> float:
+def _share_kept(source: DatasetSpec, rows: int | None, size: int | None, limit: int) -> float:
     """The share of a source's rows that is saved."""
     share = 1.0
     rows = rows or (None if size is None else max(size // CONVERSATION_BYTES, 1))
@@ -193,17 +194,17 @@ def _share_kept(source: Source, rows: int | None, size: int | None, limit: int) 
     return share
 
 
-def to_fetch(listing: hub.RepoListing, names: Sequence[str]) -> int:
+def to_fetch(listing: client.RepoListing, names: Sequence[str]) -> int:
     """Bytes of the files that the Hub cache does not hold yet."""
-    return sum(max(listing.file(n).size, 0) for n in names if not hub.is_cached(listing, n))
+    return sum(max(listing.file(n).size, 0) for n in names if not client.is_cached(listing, n))
 
 
-def _gated(name: str, source: Source, order: Order) -> Size:
+def _gated(name: str, source: DatasetSpec, options: FetchOptions) -> Size:
     """Lists and cards of gated repositories are public: sizes as the card states them."""
     unknown = Size(name, None, None, None, GATED_NOTE)
     try:
-        listing = hub.resolve_revision(
-            source.path, source.revision, on_wait=order.on_wait, patience=order.patience
+        listing = client.resolve_revision(
+            source.path, source.revision, on_wait=options.on_wait, retries=options.retries
         )
     except PipelineError:
         return unknown
@@ -215,7 +216,7 @@ def _gated(name: str, source: Source, order: Order) -> Size:
     listed = [split for split in wanted if split is not None]
     rows = sum(int(split.get("num_examples") or 0) for split in listed)
     size = sum(int(split.get("num_bytes") or 0) for split in listed)
-    share = min(order.limit / rows, 1.0) if order.limit != EVERYTHING and rows else 1.0
+    share = min(options.limit / rows, 1.0) if options.limit != EVERYTHING and rows else 1.0
     network = int(stated["download_size"])
     return Size(name, math.ceil(rows * share), network, math.ceil(size * share), GATED_NOTE)
 

@@ -1,1 +1,1 @@
-"""The offline sample: invented text in the exact schema of every registered source."""
+"""The offline sample: every data set in its exact schema, made without a network."""

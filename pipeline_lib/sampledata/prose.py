@@ -8,7 +8,7 @@ for a tiny model to learn from, and varies enough that few paragraphs are equal.
 from collections.abc import Sequence
 from typing import NamedTuple, TypeVar
 
-from pipeline_lib.order import Dice
+from pipeline_lib.shuffling import Dice
 
 Item = TypeVar("Item")
 

@@ -1,1 +1,0 @@
-"""Path B, second half: conversations become token caches, each under a key of named parts."""

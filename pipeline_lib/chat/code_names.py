@@ -1,0 +1,112 @@
+"""What a code object does and names, read from its instructions. Pure.
+
+Line numbers, comments and docstrings are not part of it: constants are numbered in the order in
+which they are loaded, and a docstring never is.
+"""
+
+import dis
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from types import CodeType
+from typing import Any, NamedTuple
+
+_ATTRIBUTE_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
+_GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
+_GLOBAL_STORES = ("STORE_GLOBAL", "DELETE_GLOBAL")
+_CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"
+_GETTERS = ("getattr", "hasattr")
+
+
+class Import(NamedTuple):
+    """An import inside a function; ``names`` is None where the module itself is bound."""
+
+    module: str
+    level: int
+    names: tuple[str, ...] | None
+
+
+@dataclass
+class CodeNames:
+    """What one code object does and names, together with the code inside it.
+
+    ``body``: instructions, in which constants are numbers into ``constants``. ``whole``: globals
+    that are used otherwise than to load an attribute of them. ``computed``: whether the name of an
+    attribute is computed somewhere.
+    """
+
+    body: list[Any] = field(default_factory=list)
+    constants: list[Any] = field(default_factory=list)
+    globals: set[str] = field(default_factory=set)
+    stored: set[str] = field(default_factory=set)
+    attributes: set[str] = field(default_factory=set)
+    whole: set[str] = field(default_factory=set)
+    imports: list[Import] = field(default_factory=list)
+    computed: bool = False
+
+
+def read_code(code: CodeType) -> CodeNames:
+    """What a code object does and names."""
+    found = CodeNames()
+    _read(code, found)
+    return found
+
+
+def _read(code: CodeType, found: CodeNames) -> None:
+    steps = list(dis.get_instructions(code))
+    counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
+    variables = (code.co_varnames, code.co_freevars, code.co_cellvars)
+    found.body.append([*counts, *map(list, variables), code.co_exceptiontable.hex()])
+    for place, step in enumerate(steps):
+        if step.opcode in dis.hasconst:
+            _read_constant(step, code, found)
+            continue
+        found.body.append([step.opname, step.argrepr or step.arg])
+        if step.opname in _GLOBAL_LOADS:
+            found.globals.add(step.argval)
+            _read_use(steps[place:], found)
+        elif step.opname in _GLOBAL_STORES:
+            found.stored.add(step.argval)
+        elif step.opname in _ATTRIBUTE_LOADS:
+            found.attributes.add(step.argval)
+        elif step.opname == "IMPORT_NAME":
+            level, names = (before.argval for before in steps[place - 2 : place])
+            found.imports.append(Import(step.argval, int(level), names))
+
+
+def _read_constant(step: dis.Instruction, code: CodeType, found: CodeNames) -> None:
+    constant = code.co_consts[step.arg or 0]
+    if isinstance(constant, CodeType):
+        found.body.append([step.opname, "code"])
+        _read(constant, found)
+    else:
+        found.body.append([step.opname, len(found.constants)])
+        found.constants.append(constant)
+
+
+def _read_use(steps: Sequence[dis.Instruction], found: CodeNames) -> None:
+    """What becomes of the global that the first of the steps loads."""
+    name, following = steps[0].argval, steps[1:2]
+    if not following or following[0].opname not in _ATTRIBUTE_LOADS:
+        found.whole.add(name)
+    if name in _GETTERS:
+        attribute = _second_argument(steps[1:])
+        found.attributes.update([attribute] if isinstance(attribute, str) else [])
+        found.computed |= attribute is None
+
+
+def _second_argument(steps: Sequence[dis.Instruction]) -> str | None:
+    """The constant that is the second argument of the call whose callable was just loaded; None if
+    it is computed, or not to be told."""
+    depth, ends = 0, list[int]()  # the place behind each argument that is complete
+    for place, step in enumerate(steps):
+        if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
+            return None
+        if step.opname == _CALL and step.arg == depth:
+            break
+        depth += dis.stack_effect(step.opcode, step.arg)
+        del ends[max(depth - 1, 0) :]
+        if depth > 0:
+            ends += [place] * (depth - len(ends))
+    last = steps[ends[1]] if len(ends) > 1 else None
+    is_text = last is not None and last.opname == "LOAD_CONST" and isinstance(last.argval, str)
+    return last.argval if last is not None and is_text else None

@@ -1,0 +1,142 @@
+"""What a normalizer may return, and the one check of it.
+
+A normalizer turns a row into a list of turns, a ``Pair`` or a ``Reject``; the helpers in
+``turns`` do the usual work. ``check_result`` is the only judge, and it repairs nothing: if a
+normalizer wants to cut, merge or drop something, it calls a helper, which leaves a note that is
+counted.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+
+MARKER_NOTE = "control marker kept as text"
+THOUGHT_NOTE = "has reasoning"
+THINK = "<think>\n"
+"""What opens an answer that has its reasoning in front."""
+_MARKER = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))
+
+
+class Reject(Exception):
+    """A row that is not used, and why; a normalizer may return it or raise it."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+class Turns(list[Turn]):
+    """A list of turns with notes of what was changed on the way, to be counted."""
+
+    def __init__(self, turns: Iterable[Turn] = (), notes: Iterable[str] = ()) -> None:
+        super().__init__(turns)
+        self.notes: tuple[str, ...] = tuple(notes)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A preference: two continuations of one prompt, each of them a list of turns."""
+
+    prompt: list[Turn]
+    chosen: list[Turn]
+    rejected: list[Turn]
+    notes: tuple[str, ...] = ()
+
+
+Result = Sequence[Mapping[str, Any]] | Pair | Reject | None
+"""What a normalizer may return; None is a rejection without a reason."""
+
+
+def check_result(result: Result) -> Turns | Pair | Reject:
+    """Judge what a normalizer returned; bare turns come back with role and content only.
+
+    Roles are known, contents are text that is not blank, a system turn stands only first,
+    user and assistant alternate from a user turn to an assistant turn; a single assistant
+    turn is a document. Nothing is merged here: two turns of one role in a row are a rejection.
+    A pair needs a prompt that ends with the user and two different continuations.
+    """
+    try:
+        if isinstance(result, Pair):
+            return _checked_pair(result)
+        if isinstance(result, Reject):
+            return result
+        if result is None:
+            return Reject("unspecified")
+        return _checked(result)
+    except Reject as reject:
+        return reject
+
+
+def _checked(result: Sequence[Mapping[str, Any]]) -> Turns:
+    turns = _plain(result)
+    if not turns:
+        raise Reject("no turns")
+    body = turns[turns[0]["role"] == "system" :]
+    roles = [turn["role"] for turn in body]
+    if "system" in roles:
+        raise Reject("a system turn is not first")
+    if "assistant" not in roles:
+        raise Reject("no assistant turn")
+    if any(left == right for left, right in pairwise(roles)):
+        raise Reject("same role twice in a row")
+    if roles[-1] != "assistant":
+        raise Reject("ends with a user turn")
+    if roles[0] != "user" and len(roles) > 1:
+        raise Reject("starts with an assistant turn")
+    notes = getattr(result, "notes", ())
+    return Turns(turns, (*notes, *_content_notes(turns)))
+
+
+def _checked_pair(pair: Pair) -> Pair:
+    prompt = _plain(pair.prompt)
+    if not prompt or prompt[-1]["role"] != "user":
+        raise Reject("the prompt does not end with a user turn")
+    chosen, rejected = _plain(pair.chosen), _plain(pair.rejected)
+    notes = {*_checked(prompt + chosen).notes, *_checked(prompt + rejected).notes}
+    if _stripped(chosen) == _stripped(rejected):
+        raise Reject("chosen equals rejected")
+    return Pair(prompt, chosen, rejected, (*pair.notes, *sorted(notes)))
+
+
+def _plain(turns: Sequence[Mapping[str, Any]]) -> list[Turn]:
+    if not isinstance(turns, list | tuple):
+        raise Reject(f"the result is not a list of turns ({type(turns).__name__})")
+    return [_plain_turn(turn) for turn in turns]
+
+
+def _plain_turn(turn: Mapping[str, Any]) -> Turn:
+    if not isinstance(turn, Mapping):
+        raise Reject(f"a turn is not a mapping ({type(turn).__name__})")
+    role, content = turn.get("role"), turn.get("content")
+    if role not in ROLES:
+        raise Reject(unknown_role(role))
+    if not isinstance(content, str):
+        raise Reject(f"content is not text ({type(content).__name__})")
+    if not content.strip():
+        raise Reject(f"blank {role} turn")
+    try:
+        content.encode()
+    except UnicodeEncodeError:
+        raise Reject("content is not valid Unicode") from None
+    return Turn(role=role, content=content)
+
+
+def unknown_role(role: object) -> str:
+    """The reason for a role outside the list, short enough to be counted by."""
+    return f"unknown role {str(role)[:20]!r}"
+
+
+def _content_notes(turns: list[Turn]) -> Iterator[str]:
+    if any("<|" in turn["content"] and _MARKER.search(turn["content"]) for turn in turns):
+        yield MARKER_NOTE
+    if any(turn["role"] == "assistant" and turn["content"].startswith(THINK) for turn in turns):
+        yield THOUGHT_NOTE
+
+
+def _stripped(turns: list[Turn]) -> list[tuple[str, str]]:
+    return [(turn["role"], turn["content"].strip()) for turn in turns]

@@ -1,0 +1,158 @@
+"""Stored conversations of all sources as one sequence that reads from disk.
+
+Parts are mapped when they are first touched, so neither memory nor open files grow with their
+number, and opening takes as long as looking at the file sizes.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline_lib import digest
+from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.store_format import Part, as_turns, in_columns
+from pipeline_lib.chat.store_writer import StoreDetails
+from pipeline_lib.records import Turn, TurnBatch
+from pipeline_lib.storage.keyed_folder import KeyedFolder, Record
+
+
+class StoredPart(NamedTuple):
+    """One part of a split: its file and the conversations in it."""
+
+    path: Path
+    rows: int
+
+
+@dataclass(frozen=True)
+class StoredSource:
+    """The stored conversations of one source and split, and the digest of their content."""
+
+    name: str
+    parts: tuple[StoredPart, ...]
+    fingerprint: str
+
+    @property
+    def rows(self) -> int:
+        """Number of conversations."""
+        return sum(part.rows for part in self.parts)
+
+
+class ConversationBatch(NamedTuple):
+    """Some conversations: their turns, rejected continuations, prompt turns and sources.
+
+    A conversation without a pair has no rejected turns and ``prompt`` 0 (int32). ``source``
+    (int64) is a place in ``Conversations.sources``.
+    """
+
+    turns: TurnBatch
+    rejected: TurnBatch
+    prompt: NDArray[np.int32]
+    source: NDArray[np.int64]
+
+
+class Conversations(Sequence[list[Turn]]):
+    """Conversations of all sources, one source after another, read from disk on access.
+
+    An item is the list of turns; for a preference pair it is prompt and chosen continuation, and
+    ``pair`` gives the whole of it.
+    """
+
+    def __init__(self, sources: Sequence[StoredSource]) -> None:
+        self.sources = tuple(sources)
+        self._records = [part for source in sources for part in source.parts]
+        self._parts: list[Part | None] = [None] * len(self._records)
+        rows = np.array([part.rows for part in self._records], np.int64)
+        self._ends = np.cumsum(rows)
+        self._starts = self._ends - rows
+        self._source_ends = np.cumsum([source.rows for source in sources], dtype=np.int64)
+
+    @property
+    def fingerprints(self) -> dict[str, str]:
+        """The digest of each source's conversations, in order."""
+        return {source.name: source.fingerprint for source in self.sources}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Conversations of each source, in order."""
+        return {source.name: source.rows for source in self.sources}
+
+    def __len__(self) -> int:
+        return int(self._ends[-1]) if len(self._ends) else 0
+
+    @overload
+    def __getitem__(self, place: int) -> list[Turn]: ...
+    @overload
+    def __getitem__(self, place: slice) -> list[list[Turn]]: ...
+    def __getitem__(self, place: int | slice) -> list[Turn] | list[list[Turn]]:
+        if isinstance(place, slice):
+            return [self[row] for row in range(*place.indices(len(self)))]
+        part, row = self._locate(place)
+        return as_turns(part.turns.row(row))
+
+    def __iter__(self) -> Iterator[list[Turn]]:
+        for row in range(len(self)):
+            yield self[row]
+
+    def pair(self, row: int) -> Pair | None:
+        """The preference pair at a row, or None where there is a plain conversation."""
+        part, local = self._locate(row)
+        prompt = int(part.prompt[local])
+        if not prompt:
+            return None
+        turns = as_turns(part.turns.row(local))
+        return Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(local)))
+
+    def characters(self) -> NDArray[np.int64]:
+        """Characters of content of every conversation, rejected continuations not counted."""
+        counts = [self._open(place).characters for place in range(len(self._records))]
+        return np.concatenate([np.empty(0, np.int64), *counts])
+
+    def read(self, rows: NDArray[np.int64]) -> ConversationBatch:
+        """The conversations at any rows, in the order asked for, in columns."""
+        places = np.searchsorted(self._ends, rows, "right")
+        local = (rows - self._starts[places]).tolist()
+        here = list(zip(map(self._open, places.tolist()), local, strict=True))
+        return ConversationBatch(
+            in_columns(part.turns.row(row) for part, row in here),
+            in_columns(part.rejected.row(row) for part, row in here),
+            np.array([part.prompt[row] for part, row in here], np.int32),
+            self._source_numbers(rows),
+        )
+
+    def _source_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        return np.searchsorted(self._source_ends, rows, "right").astype(np.int64)
+
+    def _locate(self, row: int) -> tuple[Part, int]:
+        size = len(self)
+        if not -size <= row < size:
+            raise IndexError(f"conversation {row} of {size:,}")
+        row %= size
+        place = int(np.searchsorted(self._ends, row, "right"))
+        return self._open(place), row - int(self._starts[place])
+
+    def _open(self, place: int) -> Part:
+        part = self._parts[place]
+        if part is None:
+            part = self._parts[place] = Part(self._records[place].path)
+        return part
+
+
+def content_digest(fingerprints: Mapping[str, str]) -> str:
+    """SHA-256 over the conversations of all sources, by their fingerprints in order."""
+    return digest.of_json(list(fingerprints.items()))
+
+
+def stored_source(
+    name: str, folder: KeyedFolder, record: Record[StoreDetails], split: str
+) -> StoredSource:
+    """One split of a source's store; its files were checked before."""
+    parts = (part[split] for part in record.details.parts if split in part)
+    return StoredSource(
+        name,
+        tuple(StoredPart(folder.path / part.file, part.rows) for part in parts),
+        record.details.digests[split],
+    )

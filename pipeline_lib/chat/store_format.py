@@ -1,0 +1,122 @@
+"""One part of the stored conversations: an Arrow IPC file with one record batch.
+
+Columns: the turns of each conversation, for a pair also the rejected continuation and how many
+turns are the prompt, and the characters of content. A part is written once and read by mapping.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from pipeline_lib.chat.conversation import Pair, Turns
+from pipeline_lib.records import ROLES, Turn, TurnBatch
+
+_TURNS = pa.large_list(pa.struct([("role", pa.int8()), ("content", pa.large_string())]))
+PART_SCHEMA = pa.schema(
+    [("turns", _TURNS), ("rejected", _TURNS), ("prompt", pa.int32()), ("characters", pa.int64())]
+)
+
+
+RowTurns = tuple[list[bytes], NDArray[np.int8]]
+"""Contents and roles of one conversation."""
+
+
+def in_columns(rows: Iterable[RowTurns]) -> TurnBatch:
+    """Conversations one by one, put into columns."""
+    contents: list[bytes] = []
+    roles: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
+    offsets = [0]
+    for texts, codes in rows:
+        contents += texts
+        roles.append(codes)
+        offsets.append(len(contents))
+    return TurnBatch(contents, np.concatenate(roles), np.array(offsets, np.int64))
+
+
+def as_turns(row: RowTurns) -> list[Turn]:
+    """One conversation as a list of turns."""
+    contents, roles = row
+    both = zip(roles.tolist(), contents, strict=True)
+    return [Turn(role=ROLES[role], content=content.decode()) for role, content in both]
+
+
+def whole(conversation: Turns | Pair) -> list[Turn]:
+    """The turns of a conversation; of a pair, prompt and chosen continuation."""
+    if isinstance(conversation, Pair):
+        return [*conversation.prompt, *conversation.chosen]
+    return conversation
+
+
+def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
+    """The bytes of one part."""
+    pairs = [c if isinstance(c, Pair) else Pair([], [], []) for c in conversations]
+    columns = [
+        _turn_column([whole(c) for c in conversations]),
+        _turn_column([pair.rejected for pair in pairs]),
+        pa.array([len(pair.prompt) for pair in pairs], pa.int32()),
+        pa.array([_characters(whole(c)) for c in conversations], pa.int64()),
+    ]
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, PART_SCHEMA) as writer:
+        writer.write_batch(pa.record_batch(columns, schema=PART_SCHEMA))
+    return sink.getvalue()
+
+
+def _turn_column(conversations: Sequence[Sequence[Turn]]) -> pa.LargeListArray:
+    offsets = np.cumsum([0, *map(len, conversations)], dtype=np.int64)
+    turns = [turn for conversation in conversations for turn in conversation]
+    roles = pa.array([ROLES.index(turn["role"]) for turn in turns], pa.int8())
+    contents = pa.array([turn["content"] for turn in turns], pa.large_string())
+    flat = pa.StructArray.from_arrays([roles, contents], fields=list(_TURNS.value_type))
+    return pa.LargeListArray.from_arrays(offsets, flat, type=_TURNS)
+
+
+def _characters(turns: Sequence[Turn]) -> int:
+    return sum(len(turn["content"]) for turn in turns)
+
+
+def conversation_bytes(conversation: Turns | Pair) -> bytes:
+    """One spelling of a conversation for digests; fields are prefixed by their lengths."""
+    pair = conversation if isinstance(conversation, Pair) else Pair([], [], [])
+    out = [len(pair.prompt).to_bytes(4, "little")]
+    for turns in (whole(conversation), pair.rejected):
+        out.append(len(turns).to_bytes(4, "little"))
+        for turn in turns:
+            content = turn["content"].encode()
+            out += [bytes([ROLES.index(turn["role"])]), len(content).to_bytes(8, "little"), content]
+    return b"".join(out)
+
+
+class TurnColumn:
+    """A column of turns as views of the mapped file."""
+
+    def __init__(self, column: pa.LargeListArray) -> None:
+        contents = column.values.field("content")
+        _, bounds, data = contents.buffers()
+        self._first = np.asarray(column.offsets)
+        self._roles = np.asarray(column.values.field("role"))
+        self._bounds = np.frombuffer(bounds if len(contents) else bytes(8), np.int64)
+        self._data = memoryview(data or b"")
+
+    def row(self, row: int) -> RowTurns:
+        """One conversation."""
+        start, stop = self._first[row : row + 2].tolist()
+        bounds = self._bounds[start : stop + 1].tolist()
+        spans = pairwise(bounds)
+        return [bytes(self._data[a:b]) for a, b in spans], self._roles[start:stop]
+
+
+class Part:
+    """A mapped part; the file is closed again at once, the mapping lives as long as its views."""
+
+    def __init__(self, path: Path) -> None:
+        with pa.memory_map(str(path)) as file:
+            mapped = file.read_buffer()
+        batch = pa.ipc.open_file(mapped).get_batch(0)
+        self.turns, self.rejected = TurnColumn(batch.column(0)), TurnColumn(batch.column(1))
+        self.prompt = np.asarray(batch.column(2))
+        self.characters = np.asarray(batch.column(3))

@@ -1,0 +1,62 @@
+"""Pairs for every conversation: real ones as they are, else a rejected answer made by rule.
+
+The rule shuffles the words of the last assistant turn in an order that its content decides, so
+equal conversations get equal pairs wherever they stand. Pure.
+"""
+
+import hashlib
+
+import numpy as np
+
+from pipeline_lib import selection
+from pipeline_lib.chat.store import ConversationBatch
+from pipeline_lib.chat.store_format import RowTurns, in_columns
+from pipeline_lib.records import TurnBatch
+
+SYNTHETIC_VERSION = 1
+"""Raised when a made answer changes."""
+
+_TRIES = 8
+_ASSISTANT = np.array([2], np.int8)
+
+
+def shuffled_words(content: bytes) -> bytes | None:
+    """The words of a text in another order, joined by spaces; None if no other order exists."""
+    words = content.decode().split()
+    if len(set(words)) < 2:
+        return None
+    seed = int.from_bytes(hashlib.sha256(content).digest()[:4], "big")
+    for attempt in range(_TRIES):
+        order = selection.permutation(len(words), seed, "rejected", str(attempt)).tolist()
+        shuffled = [words[place] for place in order]
+        if shuffled != words:
+            return " ".join(shuffled).encode()
+    return " ".join(reversed(words)).encode() if words != words[::-1] else None
+
+
+def with_rejected(batch: ConversationBatch) -> ConversationBatch:
+    """The same conversations, with a rejected continuation wherever one can be had.
+
+    For a made one the prompt is everything before the last turn. ``prompt`` stays 0 where a
+    conversation is a single turn, and rejected turns stay absent where the words of the answer
+    have no other order.
+    """
+    prompt = batch.prompt.copy()
+    rejected = [_made(batch, row) for row in range(len(prompt))]
+    offsets = batch.turns.offsets
+    made = prompt == 0
+    prompt[made] = (np.diff(offsets) - 1)[made]
+    return batch._replace(prompt=prompt, rejected=in_columns(rejected))
+
+
+def _made(batch: ConversationBatch, row: int) -> RowTurns:
+    if batch.prompt[row]:
+        return _turns_of(batch.rejected, row)
+    last = int(batch.turns.offsets[row + 1]) - 1
+    content = shuffled_words(batch.turns.contents[last])
+    return ([], _ASSISTANT[:0]) if content is None else ([content], _ASSISTANT)
+
+
+def _turns_of(turns: TurnBatch, row: int) -> RowTurns:
+    start, stop = turns.offsets[row : row + 2].tolist()
+    return turns.contents[start:stop], turns.roles[start:stop]

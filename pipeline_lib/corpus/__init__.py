@@ -1,0 +1,1 @@
+"""Path A: a pinned corpus becomes published token shards."""

@@ -1,0 +1,170 @@
+"""The two stages between visited rows and shard files: encode, and write one batch.
+
+Reading and hashing run in one thread, encoding in as many as the encoder works best in, writing
+in the caller's; each hands batches on in order, so the overlap changes nothing but the time.
+"""
+
+from collections.abc import Generator, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline_lib.corpus.batches import DocumentBatch
+from pipeline_lib.corpus.shards import ShardWriter
+from pipeline_lib.engines import Closable, in_threads
+from pipeline_lib.errors import EncoderMismatch, TokenizerError
+from pipeline_lib.storage import atomic
+from pipeline_lib.tokenization import equality
+from pipeline_lib.tokenization.reference import Encoded, Encoder
+from pipeline_lib.tokenization.tokenizer import Tokenizer
+
+Coded = tuple[DocumentBatch, Encoded]
+_HELD_AT_MOST = 12
+
+
+class EncodingStage:
+    """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal.
+
+    ``used``: name and version of the encoder, once it is confirmed.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
+        self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
+        self.used: dict[str, str] | None = None
+
+    def run(self, batches: Closable[DocumentBatch]) -> Generator[Coded, None, None]:
+        """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
+        reference = self._tokenizer.reference
+        with closing(batches):
+            chosen = equality.choose_encoder(reference, self._kind)  # while the first is made
+            self._encoder: Encoder = chosen
+            with closing(in_threads(self._encode, batches, chosen.threads)) as coded:
+                held = self._confirm(coded)
+                self.used = {"name": self._encoder.name, "version": self._encoder.version}
+                for batch, encoded, by in chain(_emptied(held), coded):
+                    if by is not self._encoder:  # it was at work before it was found wanting
+                        encoded = self._encoder.encode(batch.texts)
+                    elif by is not reference:
+                        self._probe(batch, encoded)
+                    yield batch, encoded
+
+    def drop_cache(self) -> None:
+        """Make the encoder in use, once batches have come, let go of what is not needed."""
+        self._encoder.drop_cache()
+
+    def _encode(self, batch: DocumentBatch) -> "_Encoded":
+        encoder = self._encoder
+        return _Encoded(batch, encoder.encode(batch.texts), encoder)
+
+    def _confirm(self, coded: Iterator["_Encoded"]) -> list["_Encoded"]:
+        """Settle the encoder; returns the first batches. They are encoded while the ids of the
+        first are compared with the reference, and held back until that is done."""
+        held = list(islice(coded, 1))
+        if not held:
+            return held
+        first, chosen, reference = held[0], self._encoder, self._tokenizer.reference
+        with ThreadPoolExecutor(1) as pool:
+            proof = pool.submit(
+                equality.confirm, reference, chosen, self._kind, first.batch.texts, first.encoded
+            )
+            while not proof.done() and len(held) < _HELD_AT_MOST and (more := next(coded, None)):
+                held.append(more)
+            self._encoder = proof.result()
+        return held
+
+    def _probe(self, batch: DocumentBatch, encoded: Encoded) -> None:
+        for index in batch.probes:
+            try:
+                equality.check(self._tokenizer.reference, batch.texts, encoded, index)
+            except EncoderMismatch as error:
+                atomic.replace_bytes(self._evidence, batch.texts[index])
+                raise EncoderMismatch(
+                    f"{error}. The document is kept in {self._evidence}; start a fresh run in "
+                    "another output folder with --encoder tokenizers"
+                ) from error
+
+
+class _Encoded(NamedTuple):
+    """A batch, its ids, and the encoder that made them."""
+
+    batch: DocumentBatch
+    encoded: Encoded
+    by: Encoder
+
+
+def _emptied(held: list[_Encoded]) -> Iterator[_Encoded]:
+    """The items of a list, which keeps none of them alive."""
+    held.reverse()
+    while held:
+        yield held.pop()
+
+
+class Written(NamedTuple):
+    """What became of one batch: whether the token bound was crossed in it, and how many of
+    its documents stand behind the crossing one and were not written."""
+
+    crossed: bool
+    left_out: int
+
+
+def with_end_tokens(
+    encoded: Encoded, tokenizer: Tokenizer
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Tokens with one end token per text, in the shard dtype, and the length of each text.
+
+    The range is checked before the ids are narrowed, because numpy wraps silently.
+    """
+    ids, offsets = encoded
+    _check_ids(ids, tokenizer)
+    narrow = ids.astype(tokenizer.dtype).data.cast("B")
+    end = np.array([tokenizer.eos_id], tokenizer.dtype).tobytes()
+    borders = (offsets * tokenizer.dtype.itemsize).tolist()
+    texts = [narrow[start:stop] for start, stop in pairwise(borders)]
+    joined = end.join([*texts, b""])  # three times as fast as a masked assignment
+    return np.frombuffer(joined, tokenizer.dtype), np.diff(offsets) + 1
+
+
+def _check_ids(ids: NDArray[np.uint32], tokenizer: Tokenizer) -> None:
+    largest = int(ids.max(initial=0))
+    if largest >= tokenizer.vocab_bound:
+        raise TokenizerError(
+            f"the encoder gave id {largest}, but ids end at {tokenizer.vocab_bound - 1}; "
+            "run again with --encoder tokenizers"
+        )
+    if largest >= tokenizer.eos_id and (ids == tokenizer.eos_id).any():
+        raise TokenizerError(
+            f"a document's own text became the end token {tokenizer.eos_token!r}; mark it special "
+            "in tokenizer.json or choose another with --eos-token"
+        )
+
+
+def write_token_batch(
+    writers: Mapping[str, ShardWriter],
+    batch: DocumentBatch,
+    encoded: Encoded,
+    tokenizer: Tokenizer,
+    train_tokens: int | None,
+) -> Written:
+    """Append a batch to both splits, up to and including the document that crosses the bound."""
+    tokens, lengths = with_end_tokens(encoded, tokenizer)
+    kept_train, kept_val = batch.train, len(batch.texts) - batch.train
+    crossed = False
+    if train_tokens is not None:
+        totals = writers["train"].tokens + np.cumsum(lengths[: batch.train])
+        crossing = int(np.searchsorted(totals, train_tokens))
+        if crossing < batch.train:
+            crossed, kept_train = True, crossing + 1
+            val_positions = batch.positions[batch.train :]
+            kept_val = int(np.searchsorted(val_positions, batch.positions[crossing]))
+    border = int(lengths[: batch.train].sum())
+    for split, kept, part, sizes in (
+        ("train", kept_train, tokens[:border], lengths[: batch.train]),
+        ("val", kept_val, tokens[border:], lengths[batch.train :]),
+    ):
+        writers[split].append(part[: int(sizes[:kept].sum())], sizes[:kept])
+    return Written(crossed, len(batch.texts) - kept_train - kept_val)

@@ -1,0 +1,43 @@
+"""Files of numbers, mapped for reading.
+
+Maps are read-only and opened when they are first needed: an object that travels to a worker
+process takes its paths along, never its bytes.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class MappedFile:
+    """A raw file of one dtype and shape, mapped for reading on first use."""
+
+    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+        self.path, self.dtype, self.shape = path, dtype, shape
+        self._array: NDArray[Any] | None = None
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The mapped array; an empty file has an empty one."""
+        if self._array is None:
+            if 0 in self.shape:
+                self._array = np.empty(self.shape, self.dtype)
+            else:
+                self._array = np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape))
+        return self._array
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_array": None}
+
+
+class MappedShard(MappedFile):
+    """A one-dimensional ``.npy`` file, mapped for reading on first use."""
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The mapped tokens."""
+        if self._array is None:
+            self._array = np.asarray(np.load(self.path, mmap_mode="r", allow_pickle=False))
+        return self._array

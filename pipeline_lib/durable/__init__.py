@@ -1,1 +1,0 @@
-"""The disk: the only modules that change files which must survive a crash."""

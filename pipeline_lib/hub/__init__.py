@@ -1,0 +1,1 @@
+"""The Hugging Face Hub: revisions, verified files, cards, footers, retries."""

@@ -1,1 +1,0 @@
-"""Path A: the run that turns a pinned corpus into published token shards."""

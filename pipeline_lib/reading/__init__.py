@@ -1,1 +1,0 @@
-"""What reading needs and torch does not: windows over mapped files, orders, published folders."""

@@ -1,1 +1,0 @@
-"""The Hub, and nothing else that is remote: revisions, verified files, retries, card globs."""

@@ -1,0 +1,161 @@
+"""The order of documents: seeded file order, bounded shuffle, batches. Pure.
+
+Only raw 64-bit outputs of PCG64 are drawn, because numpy guarantees those for ever (its
+``Generator`` methods it does not), one per decision, scaled by ``(raw * n) >> 64``. So the
+whole state of the dice is one integer, the number of draws. Draws depend on the sequence of
+rows alone, never on how a reader cuts it into batches.
+"""
+
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+
+from pipeline_lib.records import Cursor
+
+Item = TypeVar("Item")
+Row = bytes | None
+"""One document as UTF-8 bytes; ``None`` for a null."""
+
+FILE_STREAM = 0
+DOCUMENT_STREAM = 1
+START = Cursor(0, 0)
+SHUFFLE = "bounded buffer, raw PCG64, (raw * n) >> 64"
+_BLOCK = 4_096
+
+
+def source_rng(seed: int, stream: int) -> np.random.PCG64:
+    """The bit generator of one stream: 0 orders files, 1 + lane shuffles documents."""
+    return np.random.PCG64(np.random.SeedSequence([seed, stream]))
+
+
+class Dice:
+    """Draws below a bound from raw 64-bit outputs; ``draws`` is the whole state."""
+
+    def __init__(self, seed: int, stream: int, draws: int = 0) -> None:
+        self._generator = source_rng(seed, stream)
+        self._generator.advance(draws)
+        self.draws = draws
+        self._ahead: list[int] = []
+
+    def below(self, n: int) -> int:
+        """An integer in [0, n)."""
+        if not self._ahead:
+            self._ahead = self._generator.random_raw(_BLOCK).tolist()
+            self._ahead.reverse()
+        self.draws += 1
+        return (self._ahead.pop() * n) >> 64
+
+
+def shuffled(items: Sequence[Item], dice: Dice) -> list[Item]:
+    """A new list in drawn order (Fisher-Yates, from the end)."""
+    out = list(items)
+    for last in range(len(out) - 1, 0, -1):
+        other = dice.below(last + 1)
+        out[last], out[other] = out[other], out[last]
+    return out
+
+
+def file_order(names: Iterable[str], seed: int) -> list[str]:
+    """Names sorted lexicographically, then shuffled by stream 0."""
+    return shuffled(sorted(names), Dice(seed, FILE_STREAM))
+
+
+class RowBlock(NamedTuple):
+    """Consecutive rows of one file: index in the file order, number of the first row."""
+
+    file: int
+    first: int
+    rows: list[Row]
+
+
+class ShuffleState(NamedTuple):
+    """Where a shuffle stands: the next row to read, draws made, documents held.
+
+    ``draining`` says that the source is exhausted and ``buffer`` is already in its final,
+    drawn order, the next one to leave at its end.
+    """
+
+    cursor: Cursor
+    draws: int
+    buffer: list[Row]
+    draining: bool
+
+
+class ShuffleBuffer:
+    """A bounded shuffle that can be stopped and continued behind any document it emitted.
+
+    Holds up to ``capacity`` documents; once full, each further document takes a drawn slot
+    whose document leaves. While it also holds more than ``capacity_bytes`` and more than one
+    document, further drawn ones leave (the last fills the gap). At the end the rest is
+    shuffled and drained.
+    """
+
+    def __init__(
+        self, dice: Dice, capacity: int, capacity_bytes: int, cursor: Cursor = START
+    ) -> None:
+        self._dice = dice
+        self._capacity, self._capacity_bytes = capacity, capacity_bytes
+        self._held: list[Row] = []
+        self._bytes = 0
+        self._draining = False
+        self._file, self._row = cursor
+
+    @classmethod
+    def restored(
+        cls, state: ShuffleState, dice: Dice, capacity: int, capacity_bytes: int
+    ) -> "ShuffleBuffer":
+        """The buffer as ``state`` describes it; ``dice`` must stand at ``state.draws``."""
+        buffer = cls(dice, capacity, capacity_bytes, state.cursor)
+        buffer._held, buffer._draining = list(state.buffer), state.draining
+        buffer._bytes = sum(len(row) for row in state.buffer if row is not None)
+        return buffer
+
+    def run(self, blocks: Iterable[RowBlock]) -> Generator[Row, None, None]:
+        """Emit every row once; at each yield ``state`` is what a continued run begins with."""
+        held, capacity, below = self._held, self._capacity, self._dice.below
+        if not self._draining:
+            yield from self._overflow()  # a stop between two that left for one row
+            for file, first, rows in blocks:
+                self._file = file
+                for self._row, row in enumerate(rows, first + 1):
+                    self._bytes += len(row) if row is not None else 0
+                    if len(held) < capacity:
+                        held.append(row)
+                    else:
+                        slot = below(capacity)
+                        leaving, held[slot] = held[slot], row
+                        self._bytes -= len(leaving) if leaving is not None else 0
+                        yield leaving
+                    if self._bytes > self._capacity_bytes:
+                        yield from self._overflow()
+            held = self._held = shuffled(held, self._dice)
+            self._draining = True
+        while held:
+            yield held.pop()
+
+    def _overflow(self) -> Iterator[Row]:
+        held = self._held
+        while self._bytes > self._capacity_bytes and len(held) > 1:
+            slot = self._dice.below(len(held))
+            leaving, held[slot] = held[slot], held[-1]
+            held.pop()
+            self._bytes -= len(leaving) if leaving is not None else 0
+            yield leaving
+
+    def state(self) -> ShuffleState:
+        """A snapshot; the list is copied, the documents are shared."""
+        return self.position()._replace(buffer=list(self._held))
+
+    def position(self) -> ShuffleState:
+        """A snapshot without the documents."""
+        cursor = Cursor(self._file, self._row)
+        return ShuffleState(cursor, self._dice.draws, [], self._draining)
+
+
+def shuffled_texts(
+    rows: Iterable[Row], *, seed: int, capacity: int, capacity_bytes: int, lane: int = 0
+) -> Iterator[Row]:
+    """The rows of a source in the order a fresh run visits them."""
+    dice = Dice(seed, DOCUMENT_STREAM + lane)
+    return ShuffleBuffer(dice, capacity, capacity_bytes).run([RowBlock(0, 0, list(rows))])

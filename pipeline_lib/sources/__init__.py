@@ -1,0 +1,1 @@
+"""Files of rows: Parquet and JSON Lines, in a folder or on the Hub."""

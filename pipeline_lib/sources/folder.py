@@ -1,0 +1,106 @@
+"""A folder of Parquet files as a source: listed by footers, sealed file by file.
+
+The identity of the folder is all relative names, sizes and footer digests. A file gets its
+seal, SHA-256 and time of change, when it is first opened.
+"""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from pipeline_lib import digest
+from pipeline_lib.errors import SourceChanged, SourceError
+from pipeline_lib.records import FOLDER, SourceFile
+from pipeline_lib.sources import parquet
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class FolderSource:
+    """A folder of Parquet files, searched through all its subfolders."""
+
+    location: str
+    dataset: str = field(default=FOLDER, init=False)
+    config: str | None = field(default=None, init=False)
+    revision: str = field(default="", init=False)
+    files: list[SourceFile] = field(default_factory=list, init=False)
+    seals: dict[str, SourceFile] = field(default_factory=dict)
+    _footers: dict[str, parquet.Footer] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        root = Path(self.location)
+        names = sorted(_parquet_names(root))
+        if not names:
+            raise SourceError(
+                f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
+            )
+        self._footers = {name: parquet.footer(root / name) for name in names}
+        self.files = [
+            SourceFile(name=name, size=footer.size, footer=footer.sha256)
+            for name, footer in self._footers.items()
+        ]
+        listing = [[name, *footer] for name, footer in self._footers.items()]
+        self.revision = f"sha256:{digest.of_json(listing)}"
+
+    def path(self, name: str) -> Path:
+        """The file itself, sealed on first use; ``SourceChanged`` if it differs from its seal."""
+        path = Path(self.location, name)
+        if not path.is_file():
+            raise SourceChanged(f"{path} is gone; bring it back, then go on with --resume")
+        stat = path.stat()
+        seal = self.seals.get(name)
+        if seal and (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"]):
+            return path
+        self._check_listed(name, path)
+        found = digest.sha256_file(path)
+        if seal and seal["sha256"] != found:
+            raise SourceChanged(
+                f"{path} changed since the run opened it: SHA-256 was {seal['sha256']}, is "
+                f"{found}; restore the file, or start a fresh run in another output folder"
+            )
+        self.seals[name] = SourceFile(
+            name=name, size=stat.st_size, sha256=found, mtime_ns=stat.st_mtime_ns
+        )
+        return path
+
+    def _check_listed(self, name: str, path: Path) -> None:
+        """A file opened late must still be the one that the source was pinned with."""
+        listed, now = self._footers[name], parquet.footer(path)
+        if listed != now:
+            raise SourceChanged(
+                f"{path} changed since the run began: {listed.size:,} bytes with footer "
+                f"{listed.sha256[:12]}, now {now.size:,} with {now.sha256[:12]}; restore it, or "
+                "start a fresh run in another output folder"
+            )
+
+    def rows(self) -> int | None:
+        """Rows in all files, from their footers."""
+        return self.rows_of(file["name"] for file in self.files)
+
+    def rows_of(self, names: Iterable[str]) -> int | None:
+        """Rows in some files, from their footers."""
+        return sum(int(pq.read_metadata(Path(self.location, name)).num_rows) for name in names)
+
+
+def _parquet_names(root: Path) -> Iterator[str]:
+    """Relative names of the Parquet files below a folder; links are followed, and what is
+    passed over because it is hidden is said."""
+    seen: set[Path] = set()
+    for folder, inner, files in os.walk(root, followlinks=True):
+        here = Path(folder)
+        if here.resolve() in seen:  # a link may lead in a circle
+            inner.clear()
+            continue
+        seen.add(here.resolve())
+        hidden = [name for name in [*inner, *files] if name.startswith(".")]
+        inner[:] = [name for name in inner if not name.startswith(".")]
+        if hidden:
+            _LOG.warning("%s: hidden and not read: %s", here, ", ".join(sorted(hidden)[:5]))
+        for name in files:
+            if name.lower().endswith(".parquet") and not name.startswith("."):
+                yield (here / name).relative_to(root).as_posix()

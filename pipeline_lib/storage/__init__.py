@@ -1,0 +1,1 @@
+"""The disk: the only modules that write files which must survive a crash."""

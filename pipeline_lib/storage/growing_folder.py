@@ -1,0 +1,120 @@
+"""The writer of a keyed folder, under the one commit rule.
+
+Data is appended and fsynced, the names in the folder are synced, and then ``meta.json`` is
+replaced: that is the commit. Files are cut back to the last commit when the folder is opened again,
+so bytes that no record names do not exist.
+"""
+
+from types import TracebackType
+from typing import Generic, NamedTuple
+
+from pipeline_lib.errors import CacheError, DamagedFile
+from pipeline_lib.storage import atomic, folders, typed_json
+from pipeline_lib.storage.keyed_folder import META, Details, KeyedFolder, Record
+from pipeline_lib.storage.lock import FolderLock
+from pipeline_lib.storage.segments import FileRecord, SegmentedFile, write_segmented
+from pipeline_lib.storage.system_calls import Buffer
+
+
+class _State(NamedTuple, Generic[Details]):
+    """A point that may be committed; assigned in one step, so an interrupt never halves it."""
+
+    done: int
+    files: dict[str, FileRecord]
+    details: Details
+
+
+class GrowingFolder(Generic[Details]):
+    """Context manager that holds a keyed folder locked and adds to it.
+
+    ``record`` is the last commit, None before the first. What is appended or written counts from
+    ``advance`` on and is durable after ``commit``. ``Locked`` if another process writes there,
+    ``CacheError`` if a file is not what was committed.
+    """
+
+    record: Record[Details] | None
+
+    def __init__(self, folder: KeyedFolder, kind: type[Details], empty: Details) -> None:
+        """``kind`` is the type of the details, ``empty`` those of a folder that holds nothing."""
+        self.folder, self._kind, self._empty = folder, kind, empty
+        self._growing: dict[str, SegmentedFile] = {}
+        self._whole: dict[str, FileRecord] = {}
+
+    def __enter__(self) -> "GrowingFolder[Details]":
+        folders.make_folder(self.folder.path)
+        self._lock = FolderLock(self.folder.path / "lock")
+        self._lock.__enter__()
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def _open(self) -> None:
+        self.record = record = self.folder.load(self._kind)
+        self._state = _State(0, {}, self._empty)
+        if record is not None:
+            self.folder.check(record, full=False)
+            self._state = _State(record.done, record.files, record.details)
+
+    @property
+    def done(self) -> int:
+        """Units that the next commit will count."""
+        return self._state.done
+
+    @property
+    def details(self) -> Details:
+        """The details that the next commit will record."""
+        return self._state.details
+
+    def append(self, name: str, data: Buffer) -> None:
+        """Add bytes to the end of a file, which begins at its committed length."""
+        if name not in self._growing:
+            self._growing[name] = self._reopened(name)
+        self._growing[name].append(data)
+
+    def _reopened(self, name: str) -> SegmentedFile:
+        try:
+            return SegmentedFile(self.folder.path / name, self._state.files.get(name, FileRecord()))
+        except DamagedFile as error:
+            raise CacheError(f"{error}; {self.folder.remedy}") from error
+
+    def write(self, name: str, data: Buffer) -> None:
+        """Write a whole file under a name that no commit has used."""
+        self._whole[name] = write_segmented(self.folder.path / name, data)
+
+    def advance(self, done: int, details: Details) -> None:
+        """Let the next commit count ``done`` units and everything appended and written so far."""
+        growing = {name: file.record() for name, file in self._growing.items()}
+        self._state = _State(done, {**self._state.files, **self._whole, **growing}, details)
+
+    def commit(self, *, complete: bool) -> Record[Details]:
+        """Make durable what counts since the last ``advance``."""
+        state = self._state
+        for file in self._growing.values():
+            file.sync()
+        folders.sync_folder(self.folder.path)
+        record = Record(self.folder.key, state.done, complete, state.files, state.details)
+        typed_json.save_typed(self.folder.path / META, record)
+        self.record = record
+        return record
+
+    def start_over(self) -> None:
+        """Forget what is committed; a reader that still maps one of its files keeps the bytes."""
+        named = self._state.files
+        self.record, self._state, self._whole = None, _State(0, {}, self._empty), {}
+        atomic.remove(self.folder.path / META)
+        folders.sync_folder(self.folder.path)
+        for name in named:
+            atomic.remove(self.folder.path / name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for file in self._growing.values():
+            file.close()
+        self._lock.__exit__(kind, error, trace)

@@ -1,0 +1,75 @@
+"""Folders that are complete or absent: built aside, hashed, and named in one step.
+
+A folder is built in ``<name>.incomplete/payload``, under a lock. Its manifest is written last and
+lists the other files; one rename then gives the folder its name. A folder without a manifest that
+matches does not exist; files that the manifest does not list are ignored.
+"""
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pipeline_lib import digest
+from pipeline_lib.storage import folders, typed_json
+from pipeline_lib.storage.file_checks import check_sha256, check_size
+from pipeline_lib.storage.lock import FolderLock
+
+
+@dataclass(frozen=True)
+class SealedFile:
+    """One file of a sealed folder: its path below the folder, its bytes, their hex SHA-256."""
+
+    name: str
+    size: int
+    sha256: str
+
+
+@contextlib.contextmanager
+def building(target: Path) -> Iterator[Path]:
+    """An empty, locked staging folder beside ``target``; ``payload`` inside it is what to fill.
+
+    What an interrupted build left there is removed first. ``Locked`` if another process builds.
+    """
+    staging = target.with_name(target.name + ".incomplete")
+    folders.make_folder(staging)
+    with FolderLock(staging / "lock"):
+        for entry in staging.iterdir():
+            if entry.name != "lock":
+                folders.remove_tree(entry)
+        folders.make_folder(staging / "payload")
+        yield staging
+        folders.remove_tree(staging)
+
+
+def list_files(folder: Path) -> list[SealedFile]:
+    """All files below a folder with size and SHA-256, sorted by path."""
+    return [
+        SealedFile(
+            path.relative_to(folder).as_posix(), path.stat().st_size, digest.sha256_file(path)
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    ]
+
+
+def publish(
+    payload: Path, target: Path, name: str, manifest: Any, *, replace: bool = False
+) -> None:
+    """Write the manifest under ``name`` and make ``payload`` appear as ``target``, durably.
+
+    ``OutputExists`` if ``target`` is there and not to be replaced.
+    """
+    typed_json.save_typed(payload / name, manifest)
+    if replace:
+        folders.remove_tree(target)
+    folders.publish_folder(payload, target)
+
+
+def check_files(folder: Path, files: Iterable[SealedFile], remedy: str, *, full: bool) -> None:
+    """``DamagedFile`` names the first file without the recorded size or, if ``full``, SHA-256."""
+    for file in files:
+        check_size(folder / file.name, file.size, remedy)
+        if full:
+            check_sha256(folder / file.name, file.sha256, remedy)

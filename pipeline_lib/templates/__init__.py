@@ -1,0 +1,1 @@
+"""Turns to token ids: the chat template."""

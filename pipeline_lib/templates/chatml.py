@@ -1,0 +1,54 @@
+"""ChatML as this project writes it: the one template of tokenizers that are trained here.
+
+A turn is ``<|im_start|>role<|im_sep|>content<|im_end|>``, and nothing stands between turns: the
+text of a conversation is the texts of its turns, one after another.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.tokenization.control_tokens import IM_END, IM_SEP, IM_START
+
+TEMPLATE = (
+    "{% for message in messages %}"
+    f"{{{{ '{IM_START}' + message['role'] + '{IM_SEP}' }}}}"
+    "{% if message['role'] == 'assistant' %}"
+    f"{{% generation %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endgeneration %}}"
+    f"{{% else %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endif %}}"
+    "{% endfor %}"
+    f"{{% if add_generation_prompt %}}{{{{ '{IM_START}assistant{IM_SEP}' }}}}{{% endif %}}"
+)
+"""What ``render`` does, in the language of chat templates, for who uses ``transformers``.
+
+Markers inside a content become control ids there: only ``segments`` keeps them text.
+"""
+
+
+class Segment(NamedTuple):
+    """A piece of rendered text: a control token or plain text, with or without loss."""
+
+    text: str
+    control: bool
+    trained: bool
+
+
+def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
+    """The pieces of the template, in order.
+
+    Loss falls on the content of an assistant turn and on the ``<|im_end|>`` that closes it.
+    """
+    for turn in turns:
+        if turn["role"] not in ROLES:
+            raise ValueError(f"role {turn['role']!r} can not be rendered; known are {ROLES}")
+        trained = turn["role"] == "assistant"
+        yield Segment(IM_START, True, False)
+        yield Segment(turn["role"], False, False)
+        yield Segment(IM_SEP, True, False)
+        yield Segment(turn["content"], False, trained)
+        yield Segment(IM_END, True, trained)
+
+
+def render(turns: Iterable[Turn]) -> str:
+    """The text of a conversation; strictly additive: the turns' texts one after another."""
+    return "".join(segment.text for segment in segments(turns))

@@ -1,0 +1,1 @@
+"""Path B, second half: conversations become token files that training maps."""

@@ -1,0 +1,63 @@
+"""The files of each kind of token cache: names, dtypes and shapes, stated once.
+
+    pretrain   pretrain_tokens.bin                     int32, one stream; an end token ends a text
+    sft        sft_ids.bin  sft_mask.bin  sft_len.bin  int32, int8, int32; a row per conversation
+    dpo        dpo_ids.bin  dpo_mask.bin  dpo_len.bin  the same; two rows per pair: chosen, rejected
+
+Ids and masks are ``max_len`` wide; ``len`` is the number of real tokens in a row, the rest is
+padding. The writer, the datasets and the look ahead all take the files from here.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+Kind = Literal["pretrain", "sft", "dpo"]
+
+
+@dataclass(frozen=True)
+class FileLayout:
+    """A file of numbers of one little-endian dtype, row after row; a row has ``shape``."""
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...] = ()
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class RowFiles:
+    """The files of a cache of rows; row ``n`` of each belongs together."""
+
+    ids: FileLayout
+    mask: FileLayout
+    lengths: FileLayout
+
+    @property
+    def all(self) -> tuple[FileLayout, ...]:
+        """The files in the order in which rows are written."""
+        return (self.ids, self.mask, self.lengths)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of one row in all files."""
+        return sum(file.row_bytes for file in self.all)
+
+
+STREAM = FileLayout("pretrain_tokens.bin", "<i4")
+
+
+def row_files(kind: Kind, max_len: int) -> RowFiles:
+    """The files of an ``sft`` or ``dpo`` cache with rows of ``max_len`` tokens."""
+    sides = (2,) if kind == "dpo" else ()
+    return RowFiles(
+        FileLayout(f"{kind}_ids.bin", "<i4", (*sides, max_len)),
+        FileLayout(f"{kind}_mask.bin", "<i1", (*sides, max_len)),
+        FileLayout(f"{kind}_len.bin", "<i4", sides),
+    )

@@ -1,0 +1,204 @@
+"""Encoded turns to rows of one width, for SFT and DPO, with a stated rule for what is too long.
+
+    drop            a conversation over the width is left out (the default)
+    truncate_turns  its oldest turns go, from a user turn to the next, the system turn stays
+    truncate_right  its end is cut off
+
+What can not be learned from is left out whatever the rule, and every reason is counted.
+"""
+
+from typing import Literal, NamedTuple, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline_lib.chat.store import ConversationBatch
+from pipeline_lib.records import ROLES, TurnBatch
+from pipeline_lib.templates.encoding import (
+    Ids,
+    Mask,
+    Places,
+    Template,
+    TokenTurns,
+    encode_turns,
+    spans,
+)
+
+OverLength = Literal["drop", "truncate_turns", "truncate_right"]
+TOO_LONG = "too long"
+CUT = "cut to fit"
+NO_TARGET = "no target after truncation"
+NO_PROMPT = "no prompt"
+NO_OTHER_ORDER = "answer has no other order"
+EQUAL = "equal after truncation"
+
+_SYSTEM, _USER = ROLES.index("system"), ROLES.index("user")
+Flags = NDArray[np.bool_]
+
+
+class Fitted(NamedTuple):
+    """Rows of one width, and the fate of every conversation of the batch.
+
+    ``ids`` int32 and ``mask`` int8 are ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen
+    then rejected), ``lengths`` int32 ``[rows]`` (``[rows, 2]``). ``kept`` says which
+    conversations have a row; ``flags`` has one array for each thing that is counted.
+    """
+
+    ids: Ids
+    mask: Mask
+    lengths: NDArray[np.int32]
+    kept: Flags
+    flags: dict[str, Flags]
+
+
+def check_over_length(rule: str) -> None:
+    """``ValueError`` unless the rule for what is too long is a known one."""
+    if rule not in get_args(OverLength):
+        raise ValueError(f"over_length is {rule!r}; expected one of {get_args(OverLength)}")
+
+
+def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength) -> Fitted:
+    """One row for each conversation that fits or can be made to."""
+    tokens = encode_turns(template, batch)
+    offsets = batch.offsets
+    over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
+    keep_turn = np.ones(len(batch.roles), bool)
+    if rule == "truncate_turns":
+        kept = ~over
+        for row in np.flatnonzero(over).tolist():
+            first, last = int(offsets[row]), int(offsets[row + 1]) - 1
+            room = width - int(np.diff(tokens.bounds)[last])
+            kept[row] = _forget(tokens, batch.roles, (first, last), room, keep_turn)
+    else:
+        kept = ~over if rule == "drop" else np.ones_like(over)
+    owner = np.repeat(np.arange(len(over)), np.diff(offsets))
+    turns = np.flatnonzero(keep_turn & kept[owner])
+    ids, mask, lengths = _rows(template, tokens, turns, owner[turns], len(over), width)
+    trained = mask.any(axis=1)
+    flags = {TOO_LONG: ~kept, CUT: over & kept & trained, NO_TARGET: kept & ~trained}
+    kept &= trained
+    return Fitted(ids[kept], mask[kept], lengths[kept], kept, flags)
+
+
+def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
+    """Two rows for each pair: one prompt, two continuations, loss on the continuations only.
+
+    ``batch`` has a rejected continuation for every conversation that can have one. A prompt is
+    encoded once, and both rows take their ids from there.
+    """
+    both = _joined(batch)
+    tokens = encode_turns(template, both)
+    owner, is_prompt = _owners(batch)
+    tokens.mask[np.repeat(is_prompt, np.diff(tokens.bounds))] = 0
+    has_prompt, has_rejected = batch.prompt > 0, np.diff(batch.rejected.offsets) > 0
+    usable = has_prompt & has_rejected
+    keep_turn = np.ones(len(both.roles), bool)
+    over, kept = _fit_pairs(tokens, both, batch, (usable, keep_turn), width, rule)
+    takes, own = keep_turn & kept[owner], np.arange(len(owner)) < len(batch.turns.roles)
+    sides = []
+    for side in (takes & own, takes & (is_prompt | ~own)):
+        turns = np.flatnonzero(side)
+        turns = turns[np.argsort(owner[turns], kind="stable")]  # prompt before continuation
+        sides.append(_rows(template, tokens, turns, owner[turns], len(kept), width))
+    (ids, mask, lengths), (ids_r, mask_r, lengths_r) = sides
+    learns = mask.any(axis=1) & mask_r.any(axis=1)
+    differs = (ids != ids_r).any(axis=1) | (lengths != lengths_r)
+    good = kept & learns & differs
+    flags = {
+        NO_PROMPT: ~has_prompt,
+        NO_OTHER_ORDER: has_prompt & ~has_rejected,
+        TOO_LONG: usable & ~kept,
+        CUT: over & good,
+        NO_TARGET: kept & ~learns,
+        EQUAL: kept & learns & ~differs,
+    }
+    return Fitted(
+        np.stack([ids, ids_r], axis=1)[good],
+        np.stack([mask, mask_r], axis=1)[good],
+        np.stack([lengths, lengths_r], axis=1)[good],
+        good,
+        flags,
+    )
+
+
+def _fit_pairs(
+    tokens: TokenTurns,
+    both: TurnBatch,
+    batch: ConversationBatch,
+    flags: tuple[Flags, Flags],
+    width: int,
+    rule: OverLength,
+) -> tuple[Flags, Flags]:
+    """Which pairs are over the width, and which are kept; clears the turns that are forgotten."""
+    usable, keep_turn = flags
+    first = batch.turns.offsets[:-1]
+    answer = tokens.bounds[first + batch.prompt]
+    chosen = tokens.bounds[batch.turns.offsets[1:]] - answer
+    rejected = np.diff(tokens.bounds[len(batch.turns.roles) + batch.rejected.offsets])
+    longest = np.maximum(chosen, rejected)
+    over = usable & (answer - tokens.bounds[first] + longest > width)
+    if rule == "truncate_right":
+        return over, usable
+    kept = usable & ~over
+    if rule == "truncate_turns":
+        for row in np.flatnonzero(over).tolist():
+            prompt = (int(first[row]), int(first[row]) + int(batch.prompt[row]))
+            kept[row] = _forget(tokens, both.roles, prompt, width - int(longest[row]), keep_turn)
+    return over, kept
+
+
+def _joined(batch: ConversationBatch) -> TurnBatch:
+    """All turns of a batch and then all rejected ones, so that one call encodes them."""
+    return TurnBatch(
+        batch.turns.contents + batch.rejected.contents,
+        np.concatenate([batch.turns.roles, batch.rejected.roles]),
+        np.empty(0, np.int64),
+    )
+
+
+def _owners(batch: ConversationBatch) -> tuple[Places, Flags]:
+    """For every turn of ``_joined``: its conversation, and whether it is part of the prompt."""
+    own = np.diff(batch.turns.offsets)
+    rows = np.repeat(np.arange(len(own)), own)
+    place = np.arange(len(rows)) - batch.turns.offsets[rows]
+    rejected = np.diff(batch.rejected.offsets)
+    rejected_rows = np.repeat(np.arange(len(rejected)), rejected)
+    is_prompt = np.concatenate([place < batch.prompt[rows], np.zeros(len(rejected_rows), bool)])
+    return np.concatenate([rows, rejected_rows]), is_prompt
+
+
+def _forget(
+    tokens: TokenTurns, roles: NDArray[np.int8], prompt: tuple[int, int], room: int, keep: Flags
+) -> bool:
+    """Drop the oldest turns of a prompt until it fits; False if its last user turn does not.
+
+    A drop goes from a user turn up to the next one; a leading system turn stays.
+    """
+    first, stop = prompt
+    sizes = np.diff(tokens.bounds[first : stop + 1])
+    head = first + int(first < stop and roles[first] == _SYSTEM)
+    fixed = int(sizes[: head - first].sum())
+    starts = [turn for turn in range(head, stop) if roles[turn] == _USER]
+    for start in starts:
+        if fixed + int(sizes[start - first :].sum()) <= room:
+            keep[head:start] = False
+            return True
+    return False
+
+
+def _rows(
+    template: Template, tokens: TokenTurns, turns: Places, rows: Places, count: int, width: int
+) -> tuple[Ids, Mask, NDArray[np.int32]]:
+    """Padded rows from turns that are sorted by row, cut at the width."""
+    sizes = np.diff(tokens.bounds)[turns]
+    lengths = np.bincount(rows, sizes, count).astype(np.int64)
+    places = spans(tokens.bounds[turns], sizes)
+    if (lengths > width).any():
+        place_in_row = spans(np.zeros(count, np.int64), lengths)
+        places = places[place_in_row < width]
+        lengths = np.minimum(lengths, width)
+    there = np.arange(width) < lengths[:, None]
+    ids = np.full((count, width), template.pad, np.int32)
+    mask = np.zeros((count, width), np.int8)
+    ids[there], mask[there] = tokens.ids[places], tokens.mask[places]
+    return ids, mask, lengths.astype(np.int32)

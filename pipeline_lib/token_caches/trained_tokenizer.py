@@ -1,0 +1,99 @@
+"""The tokenizer of a mixture: trained once, then loaded as long as its key matches.
+
+It is trained on roles and contents, never on markers. Of a corpus above the byte budget it sees the
+start of the mixture's seeded order. The folder also holds the settings that ``transformers`` reads,
+so that ``AutoTokenizer.from_pretrained`` opens it.
+"""
+
+import json
+import logging
+from pathlib import Path
+from typing import NamedTuple
+
+from pipeline_lib import digest
+from pipeline_lib.chat.mixture import Mixture
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.storage.growing_folder import GrowingFolder
+from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
+from pipeline_lib.storage.stored_folders import explain
+from pipeline_lib.templates.chatml import TEMPLATE
+from pipeline_lib.tokenization.bpe_training import TrainingFacts, check_vocab_size, train_bpe
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, PAD
+from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
+
+KIND = "tokenizer"
+FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
+BUDGET = 256 << 20
+"""Bytes of text that a tokenizer is trained on at most."""
+TRAINING_VERSION = 2
+"""Raised when the same texts give another tokenizer."""
+SETTINGS = {
+    "tokenizer_class": "PreTrainedTokenizerFast",
+    "eos_token": ENDOFTEXT,
+    "pad_token": PAD,
+    "chat_template": TEMPLATE,
+    "clean_up_tokenization_spaces": False,
+}
+"""What ``transformers`` reads beside the tokenizer itself."""
+_log = logging.getLogger(__name__)
+
+
+class TrainedTokenizer(NamedTuple):
+    """A tokenizer, the folder its ``tokenizer.json`` lies in, and why it was used or trained."""
+
+    tokenizer: Tokenizer
+    folder: Path
+    explanation: str
+
+
+def train_tokenizer(
+    mixture: Mixture, cache: CacheOptions, *, vocab_size: int, max_bytes: int = BUDGET
+) -> TrainedTokenizer:
+    """The byte-level BPE of a mixture: from the cache, or trained on ``max_bytes`` of it.
+
+    A mixture with too few pairs to merge gives fewer ids, and a warning. ``ValueError`` if
+    ``vocab_size`` has no room for bytes and control tokens; ``CacheError`` if the stored file is
+    not the one that was trained.
+    """
+    check_vocab_size(vocab_size)
+    if max_bytes < 1:
+        raise ValueError(f"max_bytes is {max_bytes}; expected a number of bytes above 0")
+    folder = KeyedFolder(cache.root, KIND, _key(mixture, vocab_size, max_bytes))
+    why, record = explain(folder), folder.load(TrainingFacts)
+    _log.info("%s", why)
+    if record is None:
+        record = _trained(folder, mixture, vocab_size, max_bytes)
+    folder.check(record, full=True)
+    tokenizer = load_tokenizer(folder.path)
+    if tokenizer.vocab_bound < vocab_size:
+        _log.warning(
+            "the texts ran out of pairs to merge: the tokenizer has %s ids, vocab_size asked for "
+            "%s; take more text, or size the model by what the tokenizer has",
+            *(f"{tokenizer.vocab_bound:,}", f"{vocab_size:,}"),
+        )
+    return TrainedTokenizer(tokenizer, folder.path, why)
+
+
+def _key(mixture: Mixture, vocab_size: int, max_bytes: int) -> Key:
+    return {
+        "training_version": TRAINING_VERSION,
+        "control_tokens": list(CONTROL_TOKENS),
+        "vocab_size": vocab_size,
+        "max_bytes": max_bytes,
+        "max_bytes_selects": "start of the mixture's seeded order",
+        "settings": digest.of_json(SETTINGS),
+        "texts_fp": mixture.fingerprint,
+    }
+
+
+def _trained(
+    folder: KeyedFolder, mixture: Mixture, vocab_size: int, max_bytes: int
+) -> Record[TrainingFacts]:
+    with GrowingFolder(folder, TrainingFacts, TrainingFacts()) as writer:
+        if writer.record is not None:  # another process was faster
+            return writer.record
+        made = train_bpe(mixture.contents(max_bytes), vocab_size)
+        writer.write(FILE, made.json)
+        writer.write(CONFIG, json.dumps(SETTINGS, indent=2).encode())
+        writer.advance(1, made.facts)
+        return writer.commit(complete=True)

@@ -1,0 +1,1 @@
+"""Text to token ids: tokenizers, the encoders behind them, and BPE training."""

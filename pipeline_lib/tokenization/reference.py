@@ -1,0 +1,94 @@
+"""The reference encoder, ``tokenizers``, and the interface that every encoder has."""
+
+import importlib.metadata
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tokenizers import Tokenizer as ReferenceTokenizer
+
+from pipeline_lib.errors import EncoderMismatch, TokenizerError
+
+
+class Encoded(NamedTuple):
+    """Ids of several texts one after another, nothing added.
+
+    ``ids``: uint32, all texts; ``offsets``: int64, one more than there are texts; text ``i``
+    is ``ids[offsets[i]:offsets[i + 1]]``.
+    """
+
+    ids: NDArray[np.uint32]
+    offsets: NDArray[np.int64]
+
+
+class Encoder(Protocol):
+    """Turns UTF-8 texts into ids; the text of a control token inside one is plain text.
+
+    ``threads``: how many callers at a time use the machine best.
+    """
+
+    name: str
+    version: str
+    threads: int
+
+    def encode(self, texts: Sequence[bytes]) -> Encoded:
+        """Ids of the texts, in order."""
+
+    def drop_cache(self) -> None:
+        """Let go of what is kept of earlier texts to be faster, if it is much."""
+
+
+def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
+    """The reference implementation with special tokens in text switched off.
+
+    The switch is not part of the file, so it is set on every load. ``TokenizerError`` if the
+    library can not read the file or would number an added token otherwise than the file says.
+    """
+    try:
+        reference = ReferenceTokenizer.from_str(tokenizer_json.decode("utf-8"))
+    except Exception as error:  # the library raises bare Exception for every fault of a file
+        raise TokenizerError(
+            f"the tokenizer.json can not be loaded: {error}; export it again with a current "
+            "version of tokenizers"
+        ) from error
+    reference.no_truncation()
+    reference.no_padding()
+    reference.encode_special_tokens = True
+    return reference
+
+
+class ReferenceEncoder:
+    """``tokenizers``: exact by definition, about 1 MB/s a core; has threads of its own."""
+
+    name, threads = "tokenizers", 1
+
+    def __init__(self, tokenizer_json: bytes) -> None:
+        self.version = importlib.metadata.version("tokenizers")
+        self.tokenizer_json = tokenizer_json
+        self.tokenizer = open_reference(tokenizer_json)
+
+    def encode(self, texts: Sequence[bytes]) -> Encoded:
+        """Ids of the texts, in order."""
+        strings = [text.decode("utf-8") for text in texts]
+        found = self.tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        parts = [encoding.ids for encoding in found]
+        offsets = np.zeros(len(parts) + 1, np.int64)
+        np.cumsum([len(part) for part in parts], out=offsets[1:])
+        flat = [token for part in parts for token in part]
+        return checked(Encoded(np.array(flat, np.uint32), offsets), len(texts))
+
+    def drop_cache(self) -> None:
+        """Nothing: the library's cache of words is small."""
+
+
+def checked(encoded: Encoded, texts: int) -> Encoded:
+    """The encodings themselves; ``EncoderMismatch`` unless they are as many as there were texts."""
+    ids, offsets = encoded
+    whole = len(offsets) == texts + 1 and offsets[0] == 0 and offsets[-1] == len(ids)
+    if not whole or (np.diff(offsets) < 0).any():
+        raise EncoderMismatch(
+            f"the encoder returned {len(offsets) - 1} encodings for {texts} texts, or offsets "
+            "that do not fit its ids; run again with --encoder tokenizers"
+        )
+    return encoded

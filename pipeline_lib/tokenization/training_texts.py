@@ -1,0 +1,80 @@
+"""The texts a tokenizer is trained on, in one buffer, with long runs cut.
+
+A run of characters without a space, or of nothing but spaces, costs time for every merge by its
+length. Runs over ``LONGEST`` characters are cut there, for training only, and counted.
+"""
+
+import io
+import re
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+LONGEST = 256
+BOUNDARY = b"\xff"
+"""Ends a text in the buffer; no byte of UTF-8."""
+_RUN = re.compile(rf"\S{{{LONGEST}}}(?=\S)|\s{{{LONGEST}}}(?=\s)")
+_GAP = re.compile(rf"\s{{{LONGEST + 1}}}")
+_SPACE, _NO_ASCII = 0x20, 0x80
+
+
+class TrainingTexts:
+    """All training texts in one buffer: UTF-8, each ended by a byte that no text has."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._buffer = io.BytesIO()
+        self.texts = self.cuts = 0
+        for text in texts:
+            whole = text.encode()
+            pieces = [piece.encode() for piece in cut_runs(text)] if _may_run(whole) else [whole]
+            self.texts += 1
+            self.cuts += len(pieces) - 1
+            for piece in pieces:
+                self._buffer.write(piece)
+                self._buffer.write(BOUNDARY)
+        self.data = self._buffer.getvalue()
+
+    def start(self, size: int) -> list[bytes]:
+        """The first pieces, about ``size`` bytes of them."""
+        return self.data[:size].split(BOUNDARY)[:-1]
+
+    def blocks(self, size: int) -> Iterator[list[bytes]]:
+        """All pieces, about ``size`` bytes at a time."""
+        start = 0
+        while start < len(self.data):
+            stop = self.data.find(BOUNDARY, min(start + size, len(self.data) - 1)) + 1
+            yield self.data[start : stop - 1].split(BOUNDARY)
+            start = stop
+
+
+def cut_runs(text: str) -> list[str]:
+    """The text in pieces without a run of over ``LONGEST`` characters; mostly one piece."""
+    ends = [match.end() for match in _RUN.finditer(text)] if _has_run(text) else []
+    return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
+
+
+def _may_run(text: bytes) -> bool:
+    """Whether there may be a run to cut; where not, as nearly always, bytes alone say so.
+
+    Over ``LONGEST`` characters without a space lie between two bytes that may be one, and that
+    many spaces between two bytes that are none; what is not ASCII may be either.
+    """
+    if len(text) <= LONGEST:
+        return False
+    data = np.frombuffer(text, np.uint8)
+    return _has_gap(data <= _SPACE) or _has_gap((data > _SPACE) & (data < _NO_ASCII))
+
+
+def _has_gap(marked: NDArray[np.bool_]) -> bool:
+    places = np.flatnonzero(marked)
+    if len(places) == 0:
+        return True
+    ends = max(int(places[0]), len(marked) - 1 - int(places[-1]))
+    return max(ends, int(np.diff(places).max(initial=1)) - 1) > LONGEST
+
+
+def _has_run(text: str) -> bool:
+    if len(text) <= LONGEST:
+        return False
+    return max(map(len, text.split()), default=0) > LONGEST or bool(_GAP.search(text))

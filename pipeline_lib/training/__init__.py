@@ -1,0 +1,1 @@
+"""What a training loop sees: datasets, batch order, loader. Torch lives here."""

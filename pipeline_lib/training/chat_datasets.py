@@ -1,0 +1,172 @@
+"""The three datasets over token caches: pretraining text, conversations, preference pairs."""
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from pipeline_lib import digest
+from pipeline_lib.chat.mixture import Mixture
+from pipeline_lib.chat.store import Conversations
+from pipeline_lib.corpus.mapped import MappedFile
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.table import Table
+from pipeline_lib.token_caches.build import Cache
+from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
+from pipeline_lib.token_caches.counts import counts_table
+from pipeline_lib.token_caches.layout import STREAM, FileLayout, row_files
+from pipeline_lib.token_caches.rows import OverLength
+from pipeline_lib.tokenization.tokenizer import Tokenizer
+from pipeline_lib.training.token_dataset import Indices, TokenDataset
+
+IGNORED = -100
+"""Label of a position without loss."""
+
+
+class CachedDataset(TokenDataset):
+    """A dataset over a cache, which knows why that was used or built and what it holds."""
+
+    def __init__(self, cache: Cache, max_len: int) -> None:
+        self.cache, self.max_len = cache, max_len
+        self.fingerprint = digest.of_json([cache.fingerprint, max_len])
+
+    def _mapped(self, file: FileLayout) -> MappedFile:
+        rows = self.cache.size(file.name) // file.row_bytes
+        return MappedFile(self.cache.path(file.name), file.dtype, (rows, *file.shape))
+
+    def explain(self) -> str:
+        """Why the cache was used as it was, continued, or built."""
+        return self.cache.explanation
+
+    @property
+    def table(self) -> Table:
+        """What the cache holds and what was left out, for each source."""
+        return counts_table(self.cache.counts)
+
+
+class PretrainDataset(CachedDataset):
+    """Windows of ``max_len`` over the token stream of a mixture.
+
+    A sample is ``{"input_ids": int64 [max_len], "labels": int64 [max_len]}``. Both are equal:
+    models of ``transformers`` shift by themselves. Windows do not overlap; the ``unused_tokens``
+    behind the last one are not served. ``limit`` takes the first conversations of the mixture's
+    order, -1 all. ``ValueError`` for a ``max_len`` below 1, ``CacheError`` for a damaged cache.
+    """
+
+    def __init__(
+        self,
+        mixture: Mixture,
+        tokenizer: Tokenizer,
+        cache: CacheOptions,
+        *,
+        max_len: int,
+        limit: int = -1,
+    ) -> None:
+        if max_len < 1:
+            raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
+        super().__init__(pretrain_cache(cache, mixture, tokenizer, limit=limit), max_len)
+        self._windows = self._mapped(FileLayout(STREAM.name, STREAM.dtype, (max_len,)))
+
+    @property
+    def unused_tokens(self) -> int:
+        """Tokens behind the last window."""
+        tokens = self.cache.size(STREAM.name) // STREAM.row_bytes
+        return tokens - len(self) * self.max_len
+
+    def __len__(self) -> int:
+        return self._windows.shape[0]
+
+    def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
+        ids = _int64(self._windows, rows)
+        return {"input_ids": ids, "labels": ids.clone()}
+
+
+class RowDataset(CachedDataset):
+    """Rows of ``max_len`` from a cache of ids, loss masks and lengths."""
+
+    def __init__(self, cache: Cache, max_len: int) -> None:
+        super().__init__(cache, max_len)
+        files = row_files(cache.record.key["kind"], max_len)
+        self._ids, self._mask = self._mapped(files.ids), self._mapped(files.mask)
+        self._lengths = self._mapped(files.lengths)
+
+    def __len__(self) -> int:
+        return self._ids.shape[0]
+
+    def lengths(self, rows: Indices) -> NDArray[np.int32]:
+        """Tokens without padding, of some rows; of a pair ``[chosen, rejected]``."""
+        return np.asarray(self._lengths.array[rows], dtype=np.int32)
+
+
+class SFTDataset(RowDataset):
+    """Conversations for supervised fine-tuning, one row each.
+
+    A sample is a dict of int64 ``[max_len]``: ``input_ids`` (padded), ``labels`` (-100 where there
+    is no loss, not shifted), ``attention_mask`` (1 on real tokens), ``loss_mask`` (1 on assistant
+    contents and their end marks). ``over_length``: a conversation over ``max_len`` tokens is left
+    out (``"drop"``), loses its oldest turns (``"truncate_turns"``) or its end
+    (``"truncate_right"``).
+    ``limit`` takes a seeded sample of the conversations, -1 all. What is left out is counted in
+    ``table``. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache.
+    """
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        tokenizer: Tokenizer,
+        cache: CacheOptions,
+        *,
+        max_len: int,
+        over_length: OverLength = "drop",
+        limit: int = -1,
+    ) -> None:
+        made = sft_cache(
+            *(cache, conversations, tokenizer),
+            max_len=max_len,
+            over_length=over_length,
+            limit=limit,
+        )
+        super().__init__(made, max_len)
+
+    def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
+        ids, loss = _int64(self._ids, rows), _int64(self._mask, rows)
+        there = torch.arange(self.max_len) < _int64(self._lengths, rows)[:, None]
+        labels = ids.masked_fill(loss == 0, IGNORED)
+        names = ("input_ids", "labels", "attention_mask", "loss_mask")
+        return dict(zip(names, (ids, labels, there.long(), loss), strict=True))
+
+
+class DPODataset(RowDataset):
+    """Preference pairs: two rows with one prompt.
+
+    A sample is ``(chosen_ids, chosen_mask, rejected_ids, rejected_mask)``, int64 ``[max_len]``. The
+    masks are loss masks: 1 on the assistant turns behind the prompt, whose ids are the same on
+    both sides. Where a source has no pair, the rejected answer is the chosen one with its words
+    shuffled; ``table`` counts the real pairs. ``over_length``, ``limit`` and errors as for
+    ``SFTDataset``.
+    """
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        tokenizer: Tokenizer,
+        cache: CacheOptions,
+        *,
+        max_len: int,
+        over_length: OverLength = "drop",
+        limit: int = -1,
+    ) -> None:
+        made = dpo_cache(
+            *(cache, conversations, tokenizer),
+            max_len=max_len,
+            over_length=over_length,
+            limit=limit,
+        )
+        super().__init__(made, max_len)
+
+    def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
+        ids, mask = _int64(self._ids, rows), _int64(self._mask, rows)
+        return ids[:, 0], mask[:, 0], ids[:, 1], mask[:, 1]
+
+
+def _int64(file: MappedFile, rows: Indices) -> torch.Tensor:
+    return torch.from_numpy(file.array[rows].astype(np.int64))

@@ -1,0 +1,152 @@
+"""The chat contract: what a conversation is, how it is rendered, what is rejected and why."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.chat.conversation import MARKER_NOTE, Pair, Reject, Turns, check_result
+from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.templates.chatml import render, segments
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+
+CONTENT = st.text(max_size=40) | st.sampled_from(CONTROL_TOKENS)
+TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=CONTENT)
+
+
+def turn(role: str, content: object = "x") -> dict[str, object]:
+    return {"role": role, "content": content}
+
+
+def reason(result: object) -> str:
+    verdict = check_result(result)  # type: ignore[arg-type]
+    assert isinstance(verdict, Reject)
+    return verdict.reason
+
+
+def test_a_turn_is_rendered_without_newlines_and_nothing_is_added() -> None:
+    conversation = [Turn(role="user", content="Hi\n"), Turn(role="assistant", content="Yo")]
+    assert render(conversation) == (
+        "<|im_start|>user<|im_sep|>Hi\n<|im_end|><|im_start|>assistant<|im_sep|>Yo<|im_end|>"
+    )
+
+
+@given(st.lists(TURN), st.lists(TURN))
+def test_rendering_is_additive(left: list[Turn], right: list[Turn]) -> None:
+    assert render(left + right) == render(left) + render(right)
+
+
+@given(st.lists(TURN))
+def test_the_trained_text_is_each_assistant_content_with_its_end_mark(turns: list[Turn]) -> None:
+    trained = "".join(segment.text for segment in segments(turns) if segment.trained)
+    assert trained == "".join(
+        t["content"] + "<|im_end|>" for t in turns if t["role"] == "assistant"
+    )
+
+
+@given(st.lists(TURN))
+def test_control_segments_are_three_for_each_turn_whatever_its_content(turns: list[Turn]) -> None:
+    assert sum(segment.control for segment in segments(turns)) == 3 * len(turns)
+
+
+def test_an_unknown_role_can_not_be_rendered() -> None:
+    with pytest.raises(ValueError, match="tool"):
+        render([Turn(role="tool", content="x")])
+
+
+@pytest.mark.parametrize(
+    "roles",
+    ["assistant", "system assistant", "user assistant", "system user assistant user assistant"],
+)
+def test_valid_shapes_pass(roles: str) -> None:
+    result = [turn(role) for role in roles.split()]
+    assert check_result(result) == result
+
+
+@pytest.mark.parametrize(
+    ("roles", "expected"),
+    [
+        ("", "no turns"),
+        ("system", "no assistant turn"),
+        ("user", "no assistant turn"),
+        ("user assistant user", "ends with a user turn"),
+        ("assistant user assistant", "starts with an assistant turn"),
+        ("user user assistant", "same role twice in a row"),
+        ("user assistant assistant", "same role twice in a row"),
+        ("user system assistant", "a system turn is not first"),
+        ("system system user assistant", "a system turn is not first"),
+        ("user tool assistant", "unknown role 'tool'"),
+    ],
+)
+def test_other_shapes_are_rejected_by_name(roles: str, expected: str) -> None:
+    assert reason([turn(role) for role in roles.split()]) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (None, "content is not text (NoneType)"),
+        (["a"], "content is not text (list)"),
+        ("", "blank assistant turn"),
+        (" \n", "blank assistant turn"),
+        ("\ud800", "content is not valid Unicode"),
+    ],
+)
+def test_contents_that_are_no_text_are_rejected_by_name(content: object, expected: str) -> None:
+    assert reason([turn("user"), turn("assistant", content)]) == expected
+
+
+@pytest.mark.parametrize("result", ["text", 5, {"role": "user"}, ["text"], [None]])
+def test_anything_that_is_not_turns_is_rejected(result: object) -> None:
+    assert "not a" in reason(result)
+
+
+def test_none_counts_as_an_unspecified_rejection_and_a_rejection_stays_itself() -> None:
+    assert reason(None) == "unspecified"
+    assert reason(Reject("language")) == "language"
+
+
+def test_other_keys_of_a_turn_do_not_get_in() -> None:
+    result = [turn("user") | {"toxic": False}, turn("assistant") | {"tool_calls": None}]
+    assert check_result(result) == [turn("user"), turn("assistant")]
+
+
+def test_a_control_marker_in_a_content_is_noted_and_earlier_notes_are_kept() -> None:
+    result = Turns([Turn(role="assistant", content="see <|im_end|>")], ["cut"])
+    verdict = check_result(result)
+    assert isinstance(verdict, Turns)
+    assert verdict.notes == ("cut", MARKER_NOTE)
+
+
+def pair(chosen: str, rejected: str, prompt: str = "p") -> Pair:
+    return Pair(
+        [Turn(role="user", content=prompt)],
+        [Turn(role="assistant", content=chosen)],
+        [Turn(role="assistant", content=rejected)],
+    )
+
+
+def test_a_pair_with_two_different_answers_passes() -> None:
+    assert check_result(pair("good", "bad")) == pair("good", "bad")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "expected"),
+    [
+        (pair("same", "same"), "chosen equals rejected"),
+        (pair("same", " same\n"), "chosen equals rejected"),
+        (pair("good", " "), "blank assistant turn"),
+        (pair("good", "bad", prompt=" "), "blank user turn"),
+        (Pair([], [], []), "the prompt does not end with a user turn"),
+        (Pair([Turn(role="user", content="p")], [], []), "no assistant turn"),
+    ],
+)
+def test_other_pairs_are_rejected_by_name(wrong: Pair, expected: str) -> None:
+    assert reason(wrong) == expected
+
+
+def test_kept_rows_say_whether_they_hold_reasoning() -> None:
+    asked = Turn(role="user", content="<think>\nq")
+    plain = check_result([asked, Turn(role="assistant", content="So.")])
+    reasoned = check_result([asked, Turn(role="assistant", content="<think>\nhm\n</think>\n\nSo.")])
+    assert isinstance(plain, Turns) and plain.notes == ()
+    assert isinstance(reasoned, Turns) and reasoned.notes == ("has reasoning",)

@@ -1,0 +1,104 @@
+"""How much of each source: the weighted index, its texts, and the report."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from chat_world import chat_of, stored, turns
+
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.store import Conversations
+from pipeline_lib.templates.chatml import render
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Conversations:
+    sources = {"one": [chat_of(i) for i in range(4)], "empty": [], "zero": [chat_of(9)] * 5}
+    return stored(tmp_path, sources).train
+
+
+def test_weights_decide_how_often_each_row_comes(train: Conversations) -> None:
+    mixture = mix(train, {"one": 2.5, "empty": 3, "zero": 0}, seed=1)
+    times = Counter(mixture.texts)
+    assert set(times.values()) == {2, 3}
+    assert len(mixture.texts) == 10
+
+
+@pytest.mark.parametrize(("weight", "rows"), [(0, 0), (0.3, 3), (1, 10), (2.5, 25)])
+def test_a_weight_is_whole_repeats_and_a_part_of_one_more(
+    tmp_path: Path, weight: float, rows: int
+) -> None:
+    sources = {"one": [chat_of(i) for i in range(10)], "other": [chat_of(99)]}
+    texts = mix(stored(tmp_path, sources).train, {"one": weight}, seed=1).texts
+    times = Counter(text for text in texts if text != render(chat_of(99)))
+    assert times.total() == rows == len(texts) - 1
+    counts = {times[render(chat_of(i))] for i in range(10)}
+    assert counts == {int(weight), int(weight + 0.9)}
+
+
+def test_empty_and_weightless_sources_are_listed_with_nothing(train: Conversations) -> None:
+    table = mix(train, {"one": 1, "empty": 3, "zero": 0}, seed=1).report()
+    assert table.column("source") == ["one", "empty", "zero"]
+    assert table.column("rows") == [4, 0, 5]
+    assert table.column("rows after") == [4, 0, 0]
+    assert table.column("share") == ["100.0%", "0.0%", "0.0%"]
+
+
+def test_a_source_without_a_weight_counts_once(train: Conversations) -> None:
+    assert len(mix(train, {}, seed=1).texts) == 9
+
+
+def test_an_absent_source_is_an_error_unless_optional(train: Conversations) -> None:
+    with pytest.raises(ValueError, match="weights name absent"):
+        mix(train, {"absent": 1}, seed=1)
+    assert len(mix(train, {"absent": 1}, seed=1, optional=["absent"]).texts) == 9
+
+
+def test_a_mixture_of_nothing_is_refused(train: Conversations) -> None:
+    with pytest.raises(ValueError, match="nothing is left"):
+        mix(train, {"one": 0, "zero": 0}, seed=1)
+
+
+def test_characters_are_reported_before_and_after(tmp_path: Path) -> None:
+    train = stored(tmp_path, {"a": [turns("é", "aa")], "b": [turns("1", "2")]}).train
+    table = mix(train, {"a": 2}, seed=1).report({"a": {"tokens": 20, "trained": 9}})
+    assert table.column("characters") == [3, 2]
+    assert table.column("characters after") == [6, 2]
+    assert table.column("tokens") == [20, 0]
+    assert table.column("trained") == [9, 0]
+
+
+def test_texts_are_rendered_and_read_like_a_sequence(train: Conversations) -> None:
+    mixture = mix(train, {"zero": 0}, seed=1)
+    expected = [render(train[int(row)]) for row in mixture.index]
+    assert list(mixture.texts) == expected
+    assert mixture.texts[-1] == expected[-1]
+    assert mixture.texts[1:3] == expected[1:3]
+
+
+def test_the_same_seed_gives_the_same_order_and_another_another(train: Conversations) -> None:
+    orders = [mix(train, {"one": 2}, seed=seed).index.tolist() for seed in (1, 1, 2)]
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_the_digest_follows_content_weights_and_seed(train: Conversations, tmp_path: Path) -> None:
+    base = mix(train, {"one": 2}, seed=1).fingerprint
+    assert mix(train, {"one": 2.0}, seed=1).fingerprint == base
+    assert mix(train, {"one": 3}, seed=1).fingerprint != base
+    assert mix(train, {"one": 2}, seed=2).fingerprint != base
+    other = stored(tmp_path / "other", {"one": [chat_of(77)]}).train
+    assert mix(other, {"one": 2}, seed=1).fingerprint != base
+
+
+def test_training_texts_are_roles_and_contents_without_markers(train: Conversations) -> None:
+    mixture = mix(train, {"one": 1, "zero": 0}, seed=1)
+    everything = list(mixture.contents(10_000))
+    first = train[int(mixture.index[0])]
+    assert everything[:4] == ["user", first[0]["content"], "assistant", first[1]["content"]]
+    assert not any("<|" in text for text in everything)
+
+
+def test_a_byte_budget_takes_the_start_of_the_order(train: Conversations) -> None:
+    mixture = mix(train, {"one": 1, "zero": 0}, seed=1)
+    everything = list(mixture.contents(10_000))
+    assert list(mixture.contents(1)) == everything[:2]

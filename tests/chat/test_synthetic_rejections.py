@@ -1,0 +1,45 @@
+"""Rejected answers by rule: other than the chosen one, and decided by content alone."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from chat_world import stored, turns
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.synthetic_rejections import shuffled_words, with_rejected
+
+
+@given(st.lists(st.sampled_from(["a", "b", "ccc", "é", "1"]), max_size=12))
+def test_the_words_are_the_same_in_another_order_or_there_is_none(words: list[str]) -> None:
+    content = " ".join(words).encode()
+    made = shuffled_words(content)
+    if len(set(words)) < 2:
+        assert made is None
+    else:
+        assert made is not None
+        assert sorted(made.decode().split()) == sorted(words)
+        assert made.decode().split() != words
+
+
+@pytest.mark.parametrize("content", ["word", "same same same", "a a", ""])
+def test_an_answer_without_another_order_has_no_rejected_one(content: str) -> None:
+    assert shuffled_words(content.encode()) is None
+
+
+def test_the_order_is_decided_by_the_content() -> None:
+    text = b"one two three four five six"
+    assert shuffled_words(text) == shuffled_words(bytes(text))
+
+
+def test_real_pairs_stay_and_others_get_their_last_answer_shuffled(tmp_path: Path) -> None:
+    pair = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
+    plain = turns("q", "first answer", "more", "second answer here")
+    train = stored(tmp_path, {"one": [pair, plain, turns("a document", first="assistant")]}).train
+    batch = with_rejected(train.read(np.arange(3)))
+    assert batch.prompt.tolist() == [1, 3, 0]
+    assert batch.rejected.offsets.tolist() == [0, 1, 2, 3]
+    assert batch.rejected.contents[0] == b"bad"
+    assert sorted(batch.rejected.contents[1].split()) == [b"answer", b"here", b"second"]

@@ -1,0 +1,236 @@
+"""The tools of normalizers: what they read, cut, merge and drop, and that they say so."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.chat.conversation import Pair, Reject, Turns, check_result
+from pipeline_lib.chat.turns import (
+    assistant,
+    canonical_thoughts,
+    cut_bytes,
+    dialogue,
+    document,
+    preference,
+    read_turns,
+    thought,
+    tidy,
+    user,
+)
+from pipeline_lib.records import Turn
+
+ROLE = {"u": "user", "a": "assistant", "s": "system"}
+
+
+def spelled(letters: str) -> Turns:
+    """Turns by letter; a capital letter is a blank turn."""
+    return Turns(
+        Turn(role=ROLE[c.lower()], content=" " if c.isupper() else f"{c}{i}")
+        for i, c in enumerate(letters)
+    )
+
+
+def letters(turns: list[Turn]) -> str:
+    return "".join(turn["role"][0] for turn in turns)
+
+
+@pytest.mark.parametrize(
+    ("given_turns", "expected"),
+    [
+        ("uaua", "uaua"),
+        ("uauu", "ua"),
+        ("uua", "ua"),
+        ("aua", "ua"),
+        ("saua", "sua"),
+        ("Sua", "ua"),
+        ("ssua", "sua"),
+        ("uauA", "ua"),
+        ("uaUa", "ua"),
+        ("uaas", "ua"),
+    ],
+)
+def test_tidy_leaves_a_conversation_that_passes_the_check(given_turns: str, expected: str) -> None:
+    tidied = tidy(spelled(given_turns))
+    assert letters(tidied) == expected
+    assert isinstance(check_result(tidied), Turns)
+
+
+@pytest.mark.parametrize("nothing", ["", "u", "su", "uA", "Ua", "a", "A"])
+def test_what_leaves_no_answered_turn_is_rejected(nothing: str) -> None:
+    with pytest.raises(Reject, match="no assistant turn"):
+        tidy(spelled(nothing))
+
+
+@given(st.text("uasUAS", max_size=8))
+def test_tidy_gives_turns_that_pass_or_a_named_reason(given_turns: str) -> None:
+    try:
+        result = check_result(tidy(spelled(given_turns)))
+    except Reject:
+        return
+    misplaced = ("a system turn is not first", "starts with an assistant turn")
+    assert isinstance(result, Turns) or result.reason in misplaced  # a system turn in the middle
+
+
+def test_every_repair_leaves_a_note() -> None:
+    notes = tidy(spelled("auuauU")).notes
+    assert notes == (
+        "cut at a blank turn",
+        "dropped a leading assistant turn",
+        "merged turns of one role",
+        "dropped a trailing user turn",
+    )
+    assert tidy(spelled("ua")).notes == ()
+
+
+def test_neighbours_of_one_role_are_merged_with_a_blank_line_or_rejected() -> None:
+    assert tidy(spelled("uua"))[0]["content"] == "u0\n\nu1"
+    with pytest.raises(Reject, match="same role"):
+        tidy(spelled("uua"), same_role="reject")
+
+
+def test_roles_and_keys_of_the_wild_are_understood() -> None:
+    messages = [
+        {"from": "System", "value": "s"},
+        {"role": "prompter", "text": "q"},
+        {"from": "gpt", "value": "a", "weight": None},
+    ]
+    assert read_turns(messages) == [Turn(role="system", content="s"), user("q"), assistant("a")]
+
+
+def test_null_padded_keys_count_as_absent() -> None:
+    plain = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    padding = {"name": None, "tool_calls": None, "reasoning_content": None, "value": None}
+    assert read_turns([m | padding for m in plain]) == read_turns(plain)
+
+
+def test_a_null_content_never_becomes_the_word_none() -> None:
+    asked = [{"from": "human", "value": "q"}, {"from": "gpt", "value": None}]
+    with pytest.raises(Reject, match="no assistant turn"):
+        tidy(read_turns(asked))
+
+
+def test_a_struct_of_lists_is_read_as_a_list_of_turns() -> None:
+    assert read_turns({"role": ["user", "assistant"], "content": ["q", "a"]}) == [
+        user("q"),
+        assistant("a"),
+    ]
+    with pytest.raises(Reject, match="differ in length"):
+        read_turns({"role": ["user", "assistant"], "content": ["q"]})
+
+
+@pytest.mark.parametrize(
+    ("messages", "expected"),
+    [
+        (None, "no turns"),
+        ([], "no turns"),
+        ("text", "one string"),
+        (["text"], "not a message"),
+        ([None], "not a message"),
+        ([{"content": "x"}], "unknown role 'None'"),
+        ([{"role": "tool", "content": "x"}], "unknown role 'tool'"),
+        ([{"role": "user", "content": [{"type": "text"}]}], "not text"),
+    ],
+)
+def test_malformed_messages_are_rejected_by_name(messages: object, expected: str) -> None:
+    with pytest.raises(Reject, match=expected):
+        read_turns(messages)
+
+
+def test_a_system_prompt_outside_the_messages_is_not_emitted_twice() -> None:
+    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    assert letters(read_turns(messages, system="s")) == "sua"
+    assert letters(read_turns(messages, system=" ")) == "ua"
+    inside = [{"role": "system", "content": "mine"}, *messages]
+    assert read_turns(inside, system="s") == read_turns(inside)
+
+
+def test_who_speaks_first_is_the_user_and_names_decide_the_rest() -> None:
+    spoken = dialogue(["1", "2", "3", "4"], ["Ann", "Bob", "Bob", "Ann"])
+    assert letters(spoken) == "uaau"
+    assert letters(dialogue(["1", "2", "3"])) == "uau"
+
+
+def test_a_third_speaker_is_a_rejection_and_a_missing_name_a_note() -> None:
+    with pytest.raises(Reject, match="two speakers"):
+        dialogue(["1", "2", "3"], ["Ann", "Bob", "Eve"])
+    spoken = dialogue(["1", "2", "3"], ["Ann", "Bob"])
+    assert letters(spoken) == "ua"
+    assert spoken.notes == ("speakers and utterances differ in number",)
+
+
+CANONICAL = "<think>\nwhy\n</think>\n\nYes."
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CANONICAL,
+        "<think>why</think>Yes.",
+        " <thought>why</thought> Yes.",
+        "<|begin_of_thought|>\n\nwhy\n\n<|end_of_thought|>\n\n"
+        "<|begin_of_solution|>\n\nYes.\n\n<|end_of_solution|>",
+        "<|begin_of_thought|>why<|end_of_thought|><|begin_of_solution|>Yes.",
+    ],
+)
+def test_think_blocks_of_every_spelling_take_one_form(content: str) -> None:
+    assert canonical_thoughts(Turns([assistant(content)])) == [assistant(CANONICAL)]
+
+
+def test_an_empty_think_block_goes_and_an_open_one_is_a_rejection() -> None:
+    assert canonical_thoughts(Turns([assistant("<think>\n</think> Yes.")])) == [assistant("Yes.")]
+    assert canonical_thoughts(Turns([user("<think>q")])) == [user("<think>q")]
+    with pytest.raises(Reject, match="without an end"):
+        canonical_thoughts(Turns([assistant("<think>why")]))
+
+
+def test_reasoning_in_a_field_of_its_own_goes_in_front_of_the_answer() -> None:
+    message = {"role": "assistant", "content": "Yes.", "reasoning_content": "why"}
+    assert read_turns([message]) == [assistant(CANONICAL)]
+    assert read_turns([message | {"reasoning_content": ""}]) == [assistant("Yes.")]
+    assert thought(None, "Yes.") == "Yes."
+
+
+def test_reasoning_without_an_answer_is_not_an_answer() -> None:
+    assert thought("why", " \n") == " \n"
+    assert canonical_thoughts(Turns([assistant("<think>why</think>\n")])) == [assistant("")]
+
+
+def test_the_prompt_of_a_pair_is_the_longest_common_start() -> None:
+    shared = [user("q"), assistant("a"), user("more")]
+    made = preference(Turns([*shared, assistant("x")]), Turns([*shared, assistant("y")]))
+    assert made == Pair(shared, [assistant("x")], [assistant("y")])
+
+
+def test_sides_that_part_at_a_user_turn_keep_their_common_answer() -> None:
+    left = Turns([user("q"), assistant("a"), user("l"), assistant("x")])
+    right = Turns([user("q"), assistant("a"), user("r"), assistant("y")])
+    made = preference(left, right)
+    assert made.prompt == [user("q")]
+    assert isinstance(check_result(made), Pair)
+
+
+def test_equal_sides_and_sides_without_a_common_start_are_rejected() -> None:
+    side = Turns([user("q"), assistant("a")])
+    equal = check_result(preference(side, side))
+    assert isinstance(equal, Reject)
+    assert equal.reason == "chosen equals rejected"
+    with pytest.raises(Reject, match="no common prompt"):
+        preference(side, Turns([user("other"), assistant("a")]))
+
+
+@given(st.text(), st.integers(0, 40))
+def test_a_cut_is_the_longest_start_of_whole_characters(text: str, limit: int) -> None:
+    cut = cut_bytes(text, limit)
+    assert text.startswith(cut)
+    assert len(cut.encode()) <= limit or cut == text
+    longer = text[: len(cut) + 1]
+    assert longer == cut or len(longer.encode()) > limit
+
+
+def test_a_document_is_one_assistant_turn_and_its_cut_is_noted() -> None:
+    assert document("text") == [assistant("text")]
+    assert document("text").notes == ()
+    assert document("aé", max_bytes=2) == [assistant("a")]
+    assert document("aé", max_bytes=2).notes == ("cut to 2 bytes",)
+    with pytest.raises(Reject, match="blank"):
+        document(" \n")

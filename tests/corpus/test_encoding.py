@@ -1,0 +1,205 @@
+"""Between rows and shards: ids in the right range, ends in their place, bounds kept."""
+
+from collections.abc import Generator, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from corpora import tokenizer_file
+from gigatoken import gigatoken_rs
+
+from pipeline_lib.corpus.batches import DocumentBatch, VisitCounts
+from pipeline_lib.corpus.encoding import EncodingStage, Written, with_end_tokens, write_token_batch
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.shards import ShardWriter
+from pipeline_lib.errors import EncoderMismatch, TokenizerError
+from pipeline_lib.shuffling import START, ShuffleState
+from pipeline_lib.tokenization.reference import Encoded, ReferenceEncoder
+from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
+
+
+def batch(
+    train: Sequence[bytes], val: Sequence[bytes] = (), places: Sequence[int] = ()
+) -> DocumentBatch:
+    """A batch whose documents stand at ``places`` of the visited order (train first if empty)."""
+    texts = [*train, *val]
+    positions = np.array(places or range(len(texts)), np.int64)
+    state = ShuffleState(START, 0, [], False)
+    return DocumentBatch(texts, len(train), positions, [], VisitCounts(len(texts)), state, False)
+
+
+def encoded(*lengths: int, first: int = 1) -> Encoded:
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return Encoded(np.arange(first, first + sum(lengths), dtype=np.uint32), offsets)
+
+
+def tokenizer(bound: int = 1000, eos: int = 999) -> Tokenizer:
+    return Tokenizer(b"{}", "", "<e>", eos, bound, "local", "", reference=None)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def writers(tmp_path: Path) -> dict[str, ShardWriter]:
+    for room in ("open", "payload"):
+        (tmp_path / room).mkdir()
+    recipe = Recipe(dataset="folder", shard_tokens=1000)
+    return {s: ShardWriter(tmp_path, s, recipe, np.dtype("<u2")) for s in ("train", "val")}
+
+
+def test_every_text_gets_one_end_token_even_one_without_ids() -> None:
+    tokens, lengths = with_end_tokens(encoded(2, 0, 3), tokenizer())
+    assert tokens.tolist() == [1, 2, 999, 999, 3, 4, 5, 999] and tokens.dtype == np.dtype("<u2")
+    assert lengths.tolist() == [3, 1, 4]
+
+
+def test_a_batch_without_texts_gives_no_tokens() -> None:
+    tokens, lengths = with_end_tokens(encoded(), tokenizer())
+    assert len(tokens) == len(lengths) == 0
+
+
+def test_an_id_beyond_the_vocabulary_is_stopped_before_numpy_wraps_it() -> None:
+    with pytest.raises(TokenizerError, match="gave id 70001, but ids end at 65535"):
+        with_end_tokens(encoded(2, first=70_000), tokenizer(bound=65_536, eos=0))
+
+
+def test_a_document_whose_own_text_became_the_end_token_is_refused() -> None:
+    with pytest.raises(TokenizerError, match="own text became the end token '<e>'"):
+        with_end_tokens(encoded(3), tokenizer(eos=2))
+
+
+def test_large_vocabularies_take_four_bytes() -> None:
+    tokens, _ = with_end_tokens(encoded(1, first=70_000), tokenizer(bound=70_002, eos=70_001))
+    assert tokens.tolist() == [70_000, 70_001] and tokens.dtype == np.dtype("<u4")
+
+
+def written(writers: dict[str, ShardWriter], work: DocumentBatch, bound: int | None) -> Written:
+    ids = encoded(*[3] * len(work.texts))
+    return write_token_batch(writers, work, ids, tokenizer(), bound)
+
+
+def test_without_a_token_bound_everything_is_written(writers: dict[str, ShardWriter]) -> None:
+    assert written(writers, batch([b"a", b"b"], [b"c"]), None) == Written(False, 0)
+    assert (writers["train"].tokens, writers["val"].tokens) == (8, 4)
+
+
+def test_the_crossing_document_is_the_last_one_of_either_split(
+    writers: dict[str, ShardWriter],
+) -> None:
+    work = batch([b"a", b"b", b"c"], [b"v", b"w"], places=[0, 2, 3, 1, 4])
+    assert written(writers, work, 7) == Written(True, 2)  # b crosses: c and w stand behind it
+    assert (writers["train"].documents, writers["val"].documents) == (2, 1)
+
+
+@pytest.mark.parametrize(
+    ("bound", "expected"), [(8, (True, 0)), (9, (False, 0)), (4, (True, 1)), (1, (True, 1))]
+)
+def test_reaching_the_bound_exactly_is_crossing_it(
+    writers: dict[str, ShardWriter], bound: int, expected: tuple[bool, int]
+) -> None:
+    assert written(writers, batch([b"a", b"b"]), bound) == expected
+
+
+def test_tokens_of_earlier_batches_count_towards_the_bound(
+    writers: dict[str, ShardWriter],
+) -> None:
+    assert written(writers, batch([b"a"]), 6) == (False, 0)
+    assert written(writers, batch([b"b", b"c"]), 6) == (True, 1)
+    assert writers["train"].tokens == 8
+
+
+def test_validation_alone_never_crosses(writers: dict[str, ShardWriter]) -> None:
+    assert written(writers, batch([], [b"v"] * 9), 5) == (False, 0)
+
+
+def spoil_gigatoken(monkeypatch: pytest.MonkeyPatch, bad: bytes) -> None:
+    """Have the library itself give another first id for one text."""
+    load = gigatoken_rs.load_hf_json
+
+    class Engine:
+        def __init__(self, source: str) -> None:
+            self._engine = load(source)
+
+        def encode_batch(self, texts: list[bytes]) -> Any:
+            layout = self._engine.encode_batch(texts).layout
+            offsets = np.array(layout.offsets.data)
+            ids = np.array(layout.content.data)
+            for index in [n for n, text in enumerate(texts) if text == bad]:
+                ids[offsets[index]] ^= 1
+            found = SimpleNamespace(
+                offsets=SimpleNamespace(data=offsets), content=SimpleNamespace(data=ids)
+            )
+            return SimpleNamespace(layout=found)
+
+    monkeypatch.setattr(gigatoken_rs, "load_hf_json", Engine)
+
+
+def two_batches() -> Generator[DocumentBatch, None, None]:
+    yield batch([b"good"])._replace(probes=[0])
+    yield batch([b"good", b"bad"])._replace(probes=[1])
+
+
+def test_a_mismatch_found_while_running_keeps_the_document(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_gigatoken(monkeypatch, b"bad")
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    running = EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(two_batches())
+    next(running)
+    with pytest.raises(EncoderMismatch, match=r"evidence\.txt; start a fresh run .*--encoder tok"):
+        next(running)
+    assert (tmp_path / "evidence.txt").read_bytes() == b"bad"
+
+
+def test_a_mismatch_in_the_first_documents_means_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spoil_gigatoken(monkeypatch, b"good")
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
+    assert len(list(stage.run(two_batches()))) == 2
+    assert stage.used is not None and stage.used["name"] == "tokenizers"
+    assert "using the reference encoder" in caplog.text and "b'good'" in caplog.text
+
+
+def test_an_encoder_that_can_not_be_chosen_closes_the_batches(tmp_path: Path) -> None:
+    closed: list[bool] = []
+
+    def work() -> Generator[DocumentBatch, None, None]:
+        try:
+            yield batch([b"good"])
+        finally:
+            closed.append(True)
+
+    batches = work()
+    next(batches)
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    with pytest.raises(ValueError, match="encoder is 'other'"):
+        next(EncodingStage(chosen, "other", tmp_path / "evidence.txt").run(batches))
+    assert closed
+
+
+def test_the_stage_gives_batches_with_the_ids_of_the_reference(tmp_path: Path) -> None:
+    def work() -> Generator[DocumentBatch, None, None]:
+        yield batch([b"the river", b"stone"])
+        yield batch([])
+
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(work()))
+    right = ReferenceEncoder(chosen.json).encode([b"the river", b"stone"])
+    assert found[0][1].ids.tolist() == right.ids.tolist()
+    assert found[0][1].offsets.tolist() == right.offsets.tolist()
+    assert len(found[1][1].ids) == 0 and not (tmp_path / "evidence.txt").exists()
+
+
+def test_no_batch_is_handed_on_before_the_first_is_confirmed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_gigatoken(monkeypatch, b"good")
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    right = ReferenceEncoder(chosen.json)
+    many = (batch([b"good", b"%d" % number]) for number in range(30))
+    found = list(EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(many))
+    assert len(found) == 30
+    for made, ids in found:
+        assert ids.ids.tolist() == right.encode(made.texts).ids.tolist()

@@ -1,0 +1,124 @@
+"""The manifest names everything the bytes depend on, and vouches for itself."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from corpora import REFERENCE, small_recipe
+
+from pipeline_lib import digest
+from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.staging import MANIFEST
+from pipeline_lib.errors import DamagedFile
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    folder = tmp_path_factory.mktemp("made")
+    return folder / "out", prepare(small_recipe(folder), folder / "out", options=REFERENCE)
+
+
+def test_the_manifest_on_disk_is_what_prepare_returns(made: tuple[Path, dict[str, Any]]) -> None:
+    assert manifest.load(made[0]) == made[1]
+    assert manifest.dtype_of(made[1]) == np.dtype("<u2")
+
+
+def test_all_that_the_documentation_lists_is_there(made: tuple[Path, dict[str, Any]]) -> None:
+    assert set(made[1]) == manifest.NAMES == {
+        "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
+        "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
+        "content_sha256", "measured", "manifest_sha256",
+    }  # fmt: skip
+    assert set(made[1]["measured"]) == {
+        "elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second", "versions",
+        "encoder", "code_sha256",
+    }  # fmt: skip
+    assert set(made[1]["source"]) >= {"dataset", "config", "revision", "files"}
+    shard = made[1]["shards"]["train"][0]
+    assert set(shard) == {"file", "tokens", "sha256", "first_document", "first_token"}
+
+
+def test_the_content_digest_covers_all_but_what_was_measured(
+    made: tuple[Path, dict[str, Any]],
+) -> None:
+    left_out = ("content_sha256", "measured", "manifest_sha256")
+    rest = {name: value for name, value in made[1].items() if name not in left_out}
+    assert made[1]["content_sha256"] == digest.of_json(rest)
+
+
+def test_the_manifest_digest_covers_all_but_itself(made: tuple[Path, dict[str, Any]]) -> None:
+    rest = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
+    assert made[1]["manifest_sha256"] == digest.of_json(rest)
+
+
+def test_a_changed_measurement_is_found_and_changes_no_content(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    slower = made[1]["measured"] | {"elapsed_seconds": 1e9}
+    (tmp_path / MANIFEST).write_text(json.dumps(made[1] | {"measured": slower}))
+    with pytest.raises(DamagedFile, match="does not match its own manifest_sha256"):
+        manifest.load(tmp_path)
+    sealed = manifest.seal(manifest.content_of(made[1]), slower)
+    assert sealed["content_sha256"] == made[1]["content_sha256"]
+
+
+def test_no_path_host_or_time_is_in_what_the_digest_covers(
+    made: tuple[Path, dict[str, Any]],
+) -> None:
+    text = json.dumps({k: v for k, v in made[1].items() if k != "measured"})
+    assert str(made[0].parent) not in text and "elapsed" not in text and "mtime" not in text
+
+
+def test_counts_add_up(made: tuple[Path, dict[str, Any]]) -> None:
+    counts = made[1]["counts"]
+    assert (counts["skipped_null"], counts["skipped_blank"]) == (3, 5)
+    assert sum(counts[name] for name in manifest.FATES) == counts["rows_visited"] == 120
+    for split in ("train", "val"):
+        tokens = sum(shard["tokens"] for shard in made[1]["shards"][split])
+        assert tokens == counts[f"{split}_tokens"]
+
+
+@pytest.mark.parametrize(
+    "change", [{"dtype": "<u4"}, {"counts": {}}, {"content_sha256": "0" * 64}, {"more": 1}]
+)
+def test_a_manifest_that_was_changed_is_found(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    (tmp_path / MANIFEST).write_text(json.dumps(made[1] | change))
+    with pytest.raises(DamagedFile, match="does not match its own content_sha256"):
+        manifest.load(tmp_path)
+
+
+def test_a_manifest_of_an_earlier_version_is_not_called_changed(
+    made: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    older = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
+    (tmp_path / MANIFEST).write_text(json.dumps(older))
+    with pytest.raises(DamagedFile, match="has no manifest_sha256: an earlier version wrote it"):
+        manifest.load(tmp_path)
+
+
+@pytest.mark.parametrize("data", [b"", b"[]", b"{}", b"null", b"{", b'{"a": NaN}', b'{"a": 1e999}'])
+def test_what_is_no_manifest_is_damage(tmp_path: Path, data: bytes) -> None:
+    (tmp_path / MANIFEST).write_bytes(data)
+    with pytest.raises(DamagedFile):
+        manifest.load(tmp_path)
+
+
+def test_a_later_format_names_both(tmp_path: Path) -> None:
+    fields = {"format_version": 9}
+    (tmp_path / MANIFEST).write_text(json.dumps(manifest.seal(fields, {})))
+    with pytest.raises(DamagedFile, match="has format 9, this program reads 1"):
+        manifest.load(tmp_path)
+
+
+def test_an_absent_manifest_is_not_a_damaged_one(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        manifest.load(tmp_path)
+
+
+def test_the_code_has_one_digest() -> None:
+    assert manifest.code_digest() == manifest.code_digest() and len(manifest.code_digest()) == 64

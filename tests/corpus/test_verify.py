@@ -1,0 +1,167 @@
+"""Whatever happens to a published folder, verify finds it and names the file."""
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from corpora import REFERENCE, small_recipe
+from crashes import flip
+from tampering import edit
+
+from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.staging import MANIFEST
+from pipeline_lib.corpus.verify import verify
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("world")
+    prepare(small_recipe(folder), folder / "out", options=REFERENCE)
+    return folder
+
+
+@pytest.fixture
+def out(world: Path, tmp_path: Path) -> Path:
+    shutil.copytree(world / "out", tmp_path / "out")
+    return tmp_path / "out"
+
+
+def test_a_folder_as_it_was_published_has_no_fault_wherever_it_is(out: Path) -> None:
+    seen: list[str] = []
+    assert verify(out, seen.append) == []
+    moved = out.rename(out.with_name("elsewhere"))
+    assert verify(moved) == []
+    assert seen == sorted(path.name for path in moved.glob("*.npy"))
+
+
+@pytest.mark.parametrize("position", [0, 8, 60, 127, 128, 300, -2, -1])
+@pytest.mark.parametrize("name", ["train_00000.npy", "train_00005.npy", "val_00000.npy"])
+def test_one_flipped_bit_anywhere_in_a_shard_is_found(out: Path, name: str, position: int) -> None:
+    flip(out / name, position)
+    faults = verify(out)
+    assert len(faults) == 1 and name in faults[0]
+
+
+@pytest.mark.parametrize("size", [0, 1, 64, 127, 128, 500, -1, -2])
+def test_a_shard_cut_at_any_length_is_found(out: Path, size: int) -> None:
+    path = out / "train_00001.npy"
+    path.write_bytes(path.read_bytes()[:size])
+    assert "train_00001.npy has" in verify(out)[0]
+
+
+def test_a_shard_that_grew_or_is_gone_is_found(out: Path) -> None:
+    with (out / "train_00002.npy").open("ab") as file:
+        file.write(b"\0")
+    assert "train_00002.npy has" in verify(out)[0]
+    (out / "train_00002.npy").unlink()
+    assert "train_00002.npy is missing" in verify(out)[0]
+
+
+def test_two_shards_that_changed_places_are_found(out: Path) -> None:
+    (out / "train_00000.npy").rename(out / "tmp")
+    (out / "train_00001.npy").rename(out / "train_00000.npy")
+    (out / "tmp").rename(out / "train_00001.npy")
+    assert "train_00000.npy: SHA-256 is" in verify(out)[0]
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "train_00009.npy", "folder/inside"])
+def test_a_stray_file_is_found(out: Path, name: str) -> None:
+    (out / name).parent.mkdir(exist_ok=True)
+    (out / name).write_bytes(b"")
+    faults = verify(out)
+    assert len(faults) == 1 and f"{name.split('/')[0]} is not named by the manifest" in faults[0]
+
+
+def test_a_changed_or_missing_manifest_is_found(out: Path) -> None:
+    data = (out / MANIFEST).read_bytes()
+    (out / MANIFEST).write_bytes(data.replace(b'"rows_visited": 120', b'"rows_visited": 121'))
+    assert "does not match its own content_sha256" in verify(out)[0]
+    (out / MANIFEST).write_bytes(data[:-60])
+    assert "not valid JSON" in verify(out)[0]
+    (out / MANIFEST).unlink()
+    assert MANIFEST in verify(out)[0]
+
+
+def test_the_first_fault_of_each_kind_is_named(out: Path) -> None:
+    flip(out / "train_00000.npy", -1)
+    flip(out / "train_00001.npy", -1)
+    (out / "stray").write_bytes(b"")
+    faults = verify(out)
+    assert len(faults) == 2 and "train_00000.npy" in faults[0] and "stray" in faults[1]
+
+
+@pytest.mark.parametrize("position", [0, 2, 40, 300, -1, -2, -3, -40, -300])
+def test_one_flipped_bit_anywhere_in_the_manifest_is_found(out: Path, position: int) -> None:
+    flip(out / MANIFEST, position)
+    assert len(verify(out)) == 1 and MANIFEST in verify(out)[0]
+
+
+def test_any_flipped_bit_of_the_manifest_is_found(out: Path) -> None:
+    data = (out / MANIFEST).read_bytes()
+    for position in range(0, len(data), 7):
+        flip(out / MANIFEST, position)
+        assert verify(out), f"bit 0 of byte {position}"
+        (out / MANIFEST).write_bytes(data)
+
+
+def test_a_changed_measurement_is_found(out: Path) -> None:
+    data = (out / MANIFEST).read_bytes()
+    assert data.count(b'"elapsed_seconds": ') == 1
+    (out / MANIFEST).write_bytes(data.replace(b'"elapsed_seconds": ', b'"elapsed_seconds": 1'))
+    assert "does not match its own manifest_sha256" in verify(out)[0]
+
+
+SPELLINGS: dict[str, Callable[[bytes], bytes]] = {
+    "a space more": lambda data: data.replace(b": ", b":  ", 1),
+    "line ends": lambda data: data.replace(b"\n", b"\r\n"),
+    "no last line end": lambda data: data[:-1],
+    "something behind": lambda data: data + b" ",
+    "one line": lambda data: json.dumps(json.loads(data)).encode(),
+    "a name twice": lambda data: data.replace(b'{\n "', b'{\n "format_version": 1,\n "', 1),
+}
+
+
+@pytest.mark.parametrize("how", SPELLINGS)
+def test_a_manifest_that_is_spelled_otherwise_is_a_fault_of_its_own(out: Path, how: str) -> None:
+    data = (out / MANIFEST).read_bytes()
+    (out / MANIFEST).write_bytes(SPELLINGS[how](data))
+    faults = verify(out)
+    assert len(faults) == 1 and "is not spelled as it was written" in faults[0]
+    assert manifest.load(out) == json.loads(data)
+
+
+def test_a_digest_of_another_recipe_is_found(out: Path) -> None:
+    edit(out, lambda fields: fields["recipe"].update(seed=2))
+    assert verify(out) == [f"{out / MANIFEST}: recipe_digest is not the digest of the recipe"]
+
+
+def test_rows_that_are_not_accounted_for_are_found(out: Path) -> None:
+    edit(out, lambda fields: fields["counts"].update(skipped_null=2))
+    assert verify(out) == [f"{out / MANIFEST}: 120 rows were visited, 119 are accounted for"]
+
+
+def test_a_manifest_without_its_parts_was_written_by_no_run(out: Path) -> None:
+    edit(out, lambda fields: [fields.pop(name) for name in ("counts", "recipe")])
+    assert "lacks counts, recipe, so no run has written it" in verify(out)[0]
+
+
+LEFT = [".DS_Store", "._train_00000.npy", "Thumbs.db", "desktop.ini", ".nfs000000012a"]
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_an_operating_system_leaves_is_warned_of_and_is_no_fault(
+    out: Path, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (out / name).write_bytes(b"\0")
+    assert verify(out) == []
+    assert f"{out / name} was left there by an operating system" in caplog.text
+
+
+def test_names_that_only_resemble_those_are_strays(out: Path) -> None:
+    for name in (".DS_Store2", "Thumbs.db.npy", "nfs0001"):
+        (out / name).write_bytes(b"")
+        assert f"{name} is not named by the manifest" in verify(out)[0]
+        (out / name).unlink()

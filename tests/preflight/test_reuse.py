@@ -1,0 +1,99 @@
+"""What earlier runs left: found by its keys, used once, and only for an equal run."""
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from fit_world import RUN, chats, documents, options, run_all, source
+
+from pipeline_lib.downloads import saved, sizes
+from pipeline_lib.downloads.plans import FetchOptions
+from pipeline_lib.machine import folder_bytes
+from pipeline_lib.preflight.amounts import SizingParameters
+from pipeline_lib.preflight.reuse import Made, find_made
+from pipeline_lib.storage import atomic
+from pipeline_lib.storage.keyed_folder import META
+
+SOURCES = {"chat": source(), "more": source()}
+EVERYTHING = {"normalized-chat", "normalized-more", "tokenizer", "shards", "pretrain", "sft", "dpo"}
+
+
+@pytest.fixture(scope="module")
+def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """All stages over two sources and a folder of documents."""
+    import datasets
+    import pyarrow.parquet as pq
+
+    folder = tmp_path_factory.mktemp("data")
+    for name, table in (("chat", chats(300)), ("more", chats(200, first=300))):
+        features = datasets.Features.from_arrow_schema(table.schema)
+        origin: dict[str, Any] = {"path": "acme/chat", "limit": -1}
+        columns: dict[str, pa.DataType] = dict(SOURCES[name].columns)
+        saved.save(folder / name, [table], features, columns=columns, origin=origin)
+    (folder / "corpus").mkdir()
+    pq.write_table(documents(400), folder / "corpus" / "part.parquet")
+    run_all(SOURCES, folder, corpus=str(folder / "corpus"))
+    return folder
+
+
+def find(data_dir: Path, run: SizingParameters = RUN, by: FetchOptions | None = None) -> Made:
+    names = SOURCES.items()
+    found = [sizes.size_on_disk(name, data_dir / name, -1, s.columns) for name, s in names]
+    there = [size or sizes.size_of_sample("soda") for size in found]
+    return find_made(there, data_dir, run, by or options())
+
+
+def test_everything_that_an_equal_run_made_is_found(data_dir: Path) -> None:
+    made = find(data_dir)
+    assert made.complete == made.held.keys() == EVERYTHING
+    assert made.cached == folder_bytes(data_dir / "cache")
+
+
+def test_nothing_is_left_of_what_is_complete() -> None:
+    made = Made(frozenset({"sft"}), {"sft": 5, "dpo": 7})
+    assert [made.left(name, 10) for name in ("sft", "dpo", "pretrain")] == [0, 3, 10]
+    assert made.left("dpo", 6) == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "lost"),
+    [
+        ({"max_len": 99}, {"sft", "dpo"}),
+        ({"train_tokens": 99}, {"shards"}),
+        ({"weights": {"chat": 2.0}}, {"tokenizer", "shards", "pretrain", "sft", "dpo"}),
+        ({"vocab_size": 999}, {"tokenizer", "shards", "pretrain", "sft", "dpo"}),
+        ({"val_fraction": 0.1}, EVERYTHING),
+    ],
+)
+def test_another_parameter_leaves_what_does_not_depend_on_it(
+    data_dir: Path, change: dict[str, Any], lost: set[str]
+) -> None:
+    assert find(data_dir, dataclasses.replace(RUN, **change)).complete == EVERYTHING - lost
+
+
+@pytest.mark.parametrize("other", [FetchOptions(seed=8), FetchOptions(100, seed=7)])
+def test_another_seed_or_limit_uses_nothing(data_dir: Path, other: FetchOptions) -> None:
+    assert find(data_dir, by=other).complete == set()
+
+
+def test_a_source_that_is_still_to_come_changes_all_that_joins_the_sources(data_dir: Path) -> None:
+    there = sizes.size_on_disk("chat", data_dir / "chat", -1, SOURCES["chat"].columns)
+    assert there is not None
+    found = [there, sizes.Size("more", 200, 10, 10)]
+    assert find_made(found, data_dir, RUN, options()).complete == {"normalized-chat"}
+
+
+def test_an_unfinished_cache_holds_its_bytes_and_is_not_complete(data_dir: Path) -> None:
+    (folder,) = (data_dir / "cache").glob("sft-*")
+    whole = atomic.load_json(folder / META)
+    atomic.save_json(folder / META, {**whole, "complete": False})
+    made = find(data_dir)
+    atomic.save_json(folder / META, whole)
+    assert made.complete == EVERYTHING - {"sft"}
+    assert made.held["sft"] == pytest.approx(folder_bytes(folder), rel=0.01)
+
+
+def test_an_empty_folder_holds_nothing(tmp_path: Path) -> None:
+    assert find_made([], tmp_path, RUN, options()) == Made()

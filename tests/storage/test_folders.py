@@ -1,0 +1,90 @@
+"""A folder appears whole and synced under a free name, or not at all."""
+
+import errno
+import itertools
+from pathlib import Path
+
+import pytest
+from crashes import seam
+
+from pipeline_lib.errors import OutputExists, PipelineError
+from pipeline_lib.storage import folders, system_calls
+
+
+def test_folders_are_made_with_their_ancestors_and_may_exist(tmp_path: Path) -> None:
+    for _ in range(2):
+        folders.make_folder(tmp_path / "a" / "b")
+    assert (tmp_path / "a" / "b").is_dir()
+
+
+@pytest.mark.parametrize("taken", ["empty folder", "full folder", "file"])
+def test_publishing_never_replaces_what_is_there(tmp_path: Path, taken: str) -> None:
+    target = tmp_path / "target"
+    if taken == "file":
+        target.write_bytes(b"mine")
+    else:
+        target.mkdir()
+    if taken == "full folder":
+        (target / "foreign").write_bytes(b"mine")
+    (tmp_path / "staging").mkdir()
+    with pytest.raises(OutputExists, match=r"target already exists and is never replaced"):
+        folders.publish_folder(tmp_path / "staging", target)
+    assert (tmp_path / "staging").exists()
+
+
+def test_publishing_syncs_every_file_before_the_name_appears(tmp_path: Path) -> None:
+    (tmp_path / "staging" / "deep").mkdir(parents=True)
+    (tmp_path / "staging" / "deep" / "data").write_bytes(b"x")
+    with seam() as watched:
+        folders.publish_folder(tmp_path / "staging", tmp_path / "target")
+    assert watched.names == ["fsync", "fsync", "fsync", "rename_new", "fsync"]
+    assert (tmp_path / "target" / "deep" / "data").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("what", ["file", "dangling link", "link to a file"])
+def test_a_name_that_is_taken_by_no_folder_is_told(tmp_path: Path, what: str) -> None:
+    (tmp_path / "data").write_bytes(b"x")
+    if what != "file":
+        (tmp_path / "taken").symlink_to(tmp_path / ("data" if "file" in what else "nowhere"))
+    name = "data" if what == "file" else "taken"
+    with pytest.raises(OutputExists, match=f"{name} exists and is no folder; move it away"):
+        folders.make_folder(tmp_path / name / "more")
+
+
+def test_removing_takes_folders_files_and_links_but_not_what_a_link_leads_to(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "data").write_bytes(b"x")
+    for name in ("folder/deep", "folder/deep/er"):
+        (tmp_path / name).mkdir(parents=True, exist_ok=True)
+    (tmp_path / "file").write_bytes(b"x")
+    (tmp_path / "link").symlink_to(tmp_path / "kept")
+    (tmp_path / "folder" / "link").symlink_to(tmp_path / "kept")
+    for name in ("folder", "file", "link", "absent"):
+        folders.remove_tree(tmp_path / name)
+    assert [path.name for path in tmp_path.rglob("*")] == ["kept", "data"]
+
+
+def test_two_may_remove_the_same_folder(tmp_path: Path) -> None:
+    for name in ("data", "more"):
+        (tmp_path / "a" / name).mkdir(parents=True)
+    real, calls = system_calls.system.rmtree, itertools.count()
+
+    def vanishing(path: Path) -> None:
+        if next(calls) == 0:
+            (tmp_path / "a" / "data").rmdir()
+            raise FileNotFoundError(path)
+        real(path)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(system_calls.system, "rmtree", vanishing)
+        folders.remove_tree(tmp_path / "a")
+    assert next(calls) == 2 and not (tmp_path / "a").exists()
+
+
+def test_another_file_system_is_named_as_the_reason(tmp_path: Path) -> None:
+    (tmp_path / "staging").mkdir()
+    failure = OSError(errno.EXDEV, "cross-device")
+    with seam(1, only="rename_new", error=failure), pytest.raises(PipelineError, match="file syst"):
+        folders.publish_folder(tmp_path / "staging", tmp_path / "target")

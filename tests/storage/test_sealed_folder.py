@@ -1,0 +1,84 @@
+"""Sealed folders are complete or absent."""
+
+from pathlib import Path
+
+import pytest
+from crashes import seam, survives
+
+from pipeline_lib import digest
+from pipeline_lib.errors import DamagedFile, Locked, OutputExists
+from pipeline_lib.storage import atomic
+from pipeline_lib.storage.sealed_folder import (
+    SealedFile,
+    building,
+    check_files,
+    list_files,
+    publish,
+)
+
+
+def build(target: Path, *, replace: bool = False) -> None:
+    with building(target) as staging:
+        payload = staging / "payload"
+        (payload / "inner").mkdir()
+        (payload / "inner" / "a").write_bytes(b"abc")
+        publish(payload, target, "manifest.json", list_files(payload), replace=replace)
+
+
+def test_a_built_folder_has_its_files_and_its_manifest_and_leaves_nothing_beside(
+    tmp_path: Path,
+) -> None:
+    build(tmp_path / "made")
+    assert [path.name for path in tmp_path.iterdir()] == ["made"]
+    assert atomic.load_json(tmp_path / "made" / "manifest.json") == [
+        {"name": "inner/a", "size": 3, "sha256": digest.sha256_bytes(b"abc")}
+    ]
+
+
+def test_a_folder_that_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None:
+    build(tmp_path / "made")
+    with pytest.raises(OutputExists):
+        build(tmp_path / "made")
+    build(tmp_path / "made", replace=True)
+    assert list_files(tmp_path / "made")[0].name == "inner/a"
+
+
+def test_two_processes_do_not_build_one_folder(tmp_path: Path) -> None:
+    with building(tmp_path / "made"), pytest.raises(Locked):
+        build(tmp_path / "made")
+
+
+def test_what_an_interrupted_build_left_is_swept_away(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), building(tmp_path / "made") as staging:
+        (staging / "payload" / "half").write_bytes(b"x")
+        (staging / "rows.arrow").write_bytes(b"x")
+        raise KeyboardInterrupt
+    build(tmp_path / "made")
+    assert {file.name for file in list_files(tmp_path / "made")} == {"inner/a", "manifest.json"}
+
+
+def test_a_build_that_died_at_any_call_leaves_the_whole_folder_or_none(tmp_path: Path) -> None:
+    with seam() as whole:
+        build(tmp_path / "whole")
+    for at in range(1, whole.calls + 1):
+        target = tmp_path / str(at)
+        survives(lambda target=target: build(target), at, torn=True)
+        if target.exists():
+            assert list_files(target) == list_files(tmp_path / "whole")
+        else:
+            with seam():
+                build(target)
+
+
+def test_files_are_checked_in_size_and_on_request_in_content(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"abc")
+    good = SealedFile("a", 3, digest.sha256_bytes(b"abc"))
+    check_files(tmp_path, [good], "fetch it again", full=True)
+    other = SealedFile("a", 3, digest.sha256_bytes(b"abd"))
+    check_files(tmp_path, [other], "fetch it again", full=False)
+    with pytest.raises(DamagedFile, match=r"a: SHA-256 is .* was recorded; fetch it again"):
+        check_files(tmp_path, [other], "fetch it again", full=True)
+    with pytest.raises(DamagedFile, match="a has 3 bytes, 4 were recorded; fetch it again"):
+        check_files(tmp_path, [SealedFile("a", 4, "")], "fetch it again", full=False)
+    with pytest.raises(DamagedFile, match="b is missing"):
+        check_files(tmp_path, [SealedFile("b", 4, "")], "fetch it again", full=False)

@@ -1,0 +1,231 @@
+"""The three token caches: what they hold, when they are made again, what they say of losses."""
+
+import dataclasses
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chat_world import chat_of, contents, stored, tokenizer, turns
+from crashes import seam, survives
+
+from pipeline_lib import selection
+from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.store import Conversations
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.templates.chatml import render
+from pipeline_lib.token_caches import caches
+from pipeline_lib.token_caches.build import Cache
+from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
+from pipeline_lib.token_caches.counts import counts_table
+from pipeline_lib.tokenization.control_tokens import ENDOFTEXT
+
+PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Conversations:
+    chats = [chat_of(i, rounds=1 + i % 3) for i in range(30)]
+    return stored(tmp_path / "in", {"chats": chats, "none": [], "pairs": [PAIR]}).train
+
+
+def sft(root: Path, train: Conversations, **options: Any) -> Cache:
+    return sft_cache(CacheOptions(root), train, tokenizer(), **({"max_len": 200} | options))
+
+
+def test_the_stream_is_the_mixture_with_an_end_after_each_conversation(
+    train: Conversations, tmp_path: Path
+) -> None:
+    mixture = mix(train, {"chats": 1.5, "pairs": 2}, seed=3)
+    cache = pretrain_cache(CacheOptions(tmp_path), mixture, tokenizer())
+    stream = np.fromfile(cache.path("pretrain_tokens.bin"), "<i4")
+    assert tokenizer().decode(stream.tolist()) == "".join(
+        text + ENDOFTEXT for text in mixture.texts
+    )
+    assert cache.counts["chats"]["conversations"] == 45
+    assert sum(counts.get("tokens", 0) for counts in cache.counts.values()) == len(stream)
+
+
+def test_trained_tokens_of_the_stream_are_counted(train: Conversations, tmp_path: Path) -> None:
+    stream = pretrain_cache(CacheOptions(tmp_path), mix(train, {}, seed=3), tokenizer())
+    rows = sft(tmp_path, train)
+    assert {n: c["trained"] for n, c in stream.counts.items()} == {
+        n: c["trained"] for n, c in rows.counts.items()
+    }
+
+
+def test_each_conversation_has_a_row_in_the_order_of_the_store(
+    train: Conversations, tmp_path: Path
+) -> None:
+    cache = sft(tmp_path, train)
+    ids = np.fromfile(cache.path("sft_ids.bin"), "<i4").reshape(-1, 200)
+    lengths = np.fromfile(cache.path("sft_len.bin"), "<i4")
+    shown = [tokenizer().decode(row[:n].tolist()) for row, n in zip(ids, lengths, strict=True)]
+    assert shown == [render(conversation) for conversation in train]
+
+
+def test_every_conversation_is_counted_once_for_its_source(
+    train: Conversations, tmp_path: Path
+) -> None:
+    cache = dpo_cache(CacheOptions(tmp_path), train, tokenizer(), max_len=60)
+    counts = cache.counts["chats"]
+    assert counts["kept"] + counts["too long"] == counts["conversations"] == 30
+    assert 0 < counts["kept"] < 30
+    assert cache.counts["none"] == dict.fromkeys(counts, 0)
+    assert counts_table(cache.counts).column("source") == ["chats", "none", "pairs"]
+
+
+def test_real_pairs_are_counted_apart_from_made_ones(train: Conversations, tmp_path: Path) -> None:
+    counts = dpo_cache(CacheOptions(tmp_path), train, tokenizer(), max_len=200).counts
+    assert {name: (c["kept"], c["real pairs"]) for name, c in counts.items()} == {
+        "chats": (30, 0),
+        "none": (0, 0),
+        "pairs": (1, 1),
+    }
+
+
+def test_a_source_that_loses_more_than_a_twentieth_to_its_length_warns(
+    train: Conversations, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    sft(tmp_path, train)
+    assert not [r for r in caplog.records if r.levelname == "WARNING"]
+    for _ in range(2):  # also when the cache is only opened
+        caplog.clear()
+        sft(tmp_path, train, max_len=60)
+        assert "of 30 conversations of chats are longer than max_len 60" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("change", "component"),
+    [
+        ({"max_len": 201}, "max_len: 200 -> 201"),
+        ({"over_length": "truncate_turns"}, "over_length: drop -> truncate_turns"),
+        ({"limit": 5}, "limit: -1 -> 5"),
+    ],
+)
+def test_a_changed_choice_builds_another_cache_and_says_which(
+    train: Conversations, tmp_path: Path, change: dict[str, Any], component: str
+) -> None:
+    first = sft(tmp_path, train)
+    assert sft(tmp_path, train, **change).explanation.endswith(component)
+    assert sft(tmp_path, train).explanation == f"{first.folder.name}: complete, used as it is"
+
+
+def test_other_content_of_the_same_lengths_builds_another_cache(tmp_path: Path) -> None:
+    caches = []
+    for answer in ("abc", "abd"):
+        train = stored(tmp_path / answer, {"one": [turns("q", answer)]}).train
+        caches.append(sft(tmp_path, train))
+    assert "raw_fp" in caches[1].explanation
+    assert caches[0].folder != caches[1].folder
+
+
+def test_another_tokenizer_with_equal_ids_builds_another_cache(
+    train: Conversations, tmp_path: Path
+) -> None:
+    first = sft(tmp_path, train)
+    swapped = dataclasses.replace(tokenizer(), sha256="0" * 64)
+    again = sft_cache(CacheOptions(tmp_path), train, swapped, max_len=200)
+    assert "tok_sha" in again.explanation
+    assert sft(tmp_path, train).folder == first.folder
+
+
+def test_other_weights_build_another_stream_but_no_other_rows(
+    train: Conversations, tmp_path: Path
+) -> None:
+    site = CacheOptions(tmp_path)
+    streams = {
+        pretrain_cache(site, mix(train, {"chats": w}, seed=1), tokenizer()).folder for w in (1, 2)
+    }
+    assert len(streams) == 2
+    sft(tmp_path, train)
+    assert sft(tmp_path, train).explanation.endswith("used as it is")
+
+
+def test_a_key_names_its_parts_and_no_place(train: Conversations, tmp_path: Path) -> None:
+    key = sft(tmp_path / "a", train).record.key
+    assert key == sft(tmp_path / "b", train).record.key
+    assert {"tok_sha", "pad_id", "eos_id", "im_end_id", "max_len", "limit", "limit_selects"} < set(
+        key
+    )
+    assert {"over_length", "mask_policy", "format_version", "encoding_version"} < set(key)
+    assert {"probe_render", "raw_fp"} < set(key)
+    assert str(tmp_path) not in str(key)
+
+
+@pytest.mark.parametrize("limit", [-1, 7])
+def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    site, mixture = CacheOptions(tmp_path), mix(train, {}, seed=1)
+
+    def everything() -> list[str]:
+        rows = [
+            c(site, train, tokenizer(), max_len=90, limit=limit) for c in (sft_cache, dpo_cache)
+        ]
+        return [c.explanation for c in (*rows, pretrain_cache(site, mixture, tokenizer()))]
+
+    everything()
+    for module, name in ((selection, "sample"), (caches, "template_for"), (np, "arange")):
+        monkeypatch.setattr(module, name, pytest.fail)
+    monkeypatch.setattr(Conversations, "read", pytest.fail)
+    assert all(why.endswith("used as it is") for why in everything())
+
+
+def test_a_limit_takes_that_many_conversations(train: Conversations, tmp_path: Path) -> None:
+    mixture = mix(train, {}, seed=1)
+    assert sum(c["kept"] for c in sft(tmp_path, train, limit=7).counts.values()) == 7
+    cache = pretrain_cache(CacheOptions(tmp_path), mixture, tokenizer(), limit=4)
+    stream = np.fromfile(cache.path("pretrain_tokens.bin"), "<i4")
+    assert tokenizer().decode(stream.tolist()) == "".join(t + ENDOFTEXT for t in mixture.texts[:4])
+
+
+@pytest.mark.parametrize("wrong", [{"max_len": 0}, {"over_length": "left"}, {"limit": -2}])
+def test_wrong_choices_are_refused(
+    train: Conversations, tmp_path: Path, wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(ValueError, match=next(iter(wrong))):
+        sft(tmp_path, train, **wrong)
+
+
+def test_no_conversations_give_an_empty_cache(tmp_path: Path) -> None:
+    train = stored(tmp_path / "in", {"none": []}).train
+    assert sft(tmp_path, train).size("sft_ids.bin") == 0
+
+
+@pytest.mark.parametrize("kind", ["pretrain", "sft", "dpo"])
+def test_a_build_that_crashed_anywhere_ends_with_the_bytes_of_one_that_did_not(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    monkeypatch.setattr(caches, "BATCHES", Counter({kind: 7}))
+    mixture = mix(train, {"chats": 1.5}, seed=2)
+
+    def build(root: Path) -> Cache:
+        site = CacheOptions(root, save_every_seconds=0)
+        if kind == "pretrain":
+            return pretrain_cache(site, mixture, tokenizer())
+        made = sft_cache if kind == "sft" else dpo_cache
+        return made(site, train, tokenizer(), max_len=100)
+
+    with seam() as whole:
+        expected = contents(build(tmp_path / "whole").folder)
+    for at in range(1, whole.calls + 1, 3):
+        root = tmp_path / str(at)
+        assert not survives(lambda root=root: build(root), at, torn=True)
+        with seam():
+            assert contents(build(root).folder) == expected
+
+
+def test_how_many_conversations_are_written_at_a_time_changes_nothing(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = contents(
+        dpo_cache(CacheOptions(tmp_path / "a"), train, tokenizer(), max_len=100).folder
+    )
+    monkeypatch.setattr(caches, "BATCHES", {"dpo": 1})
+    assert (
+        contents(dpo_cache(CacheOptions(tmp_path / "b"), train, tokenizer(), max_len=100).folder)
+        == whole
+    )

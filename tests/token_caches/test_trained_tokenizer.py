@@ -1,0 +1,156 @@
+"""The tokenizer of a mixture: trained once, loaded after, trained again when the texts change."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from chat_world import chat_of, stored
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline_lib.chat.mixture import Mixture, mix
+from pipeline_lib.chat.store_format import in_columns
+from pipeline_lib.errors import CacheError
+from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.templates.chatml import render
+from pipeline_lib.templates.encoding import encode_turns, template_for
+from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, PAD
+
+
+@pytest.fixture
+def mixture(tmp_path: Path) -> Mixture:
+    return mix(stored(tmp_path / "in", {"one": [chat_of(i) for i in range(30)]}).train, {}, seed=1)
+
+
+def test_it_is_trained_once_and_then_loaded(mixture: Mixture, tmp_path: Path) -> None:
+    site = CacheOptions(tmp_path)
+    first = train_tokenizer(mixture, site, vocab_size=290)
+    before = (first.folder / "tokenizer.json").stat().st_mtime_ns
+    again = train_tokenizer(mixture, site, vocab_size=290)
+    assert again.tokenizer.sha256 == first.tokenizer.sha256
+    assert again.explanation.endswith("used as it is")
+    assert (first.folder / "tokenizer.json").stat().st_mtime_ns == before
+
+
+def test_control_tokens_are_in_it_and_end_a_document(mixture: Mixture, tmp_path: Path) -> None:
+    tokenizer = train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290).tokenizer
+    assert len({tokenizer.token_id(token) for token in CONTROL_TOKENS}) == 5
+    assert tokenizer.eos_token == ENDOFTEXT
+
+
+def test_the_same_texts_give_the_same_file(mixture: Mixture, tmp_path: Path) -> None:
+    files = [
+        (
+            train_tokenizer(mixture, CacheOptions(tmp_path / n), vocab_size=290).folder
+            / "tokenizer.json"
+        )
+        for n in ("a", "b")
+    ]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_another_size_budget_or_mixture_trains_another(mixture: Mixture, tmp_path: Path) -> None:
+    site = CacheOptions(tmp_path)
+    train_tokenizer(mixture, site, vocab_size=290)
+    assert "vocab_size" in train_tokenizer(mixture, site, vocab_size=291).explanation
+    small = train_tokenizer(mixture, site, vocab_size=290, max_bytes=50)
+    assert "max_bytes" in small.explanation
+    other = mix(mixture.conversations, {"one": 2}, seed=1)
+    assert "texts_fp" in train_tokenizer(other, site, vocab_size=290).explanation
+
+
+def test_a_changed_file_is_refused_with_the_way_out(mixture: Mixture, tmp_path: Path) -> None:
+    site = CacheOptions(tmp_path)
+    path = train_tokenizer(mixture, site, vocab_size=290).folder / "tokenizer.json"
+    before = path.read_bytes()
+    path.write_bytes(before + b" ")
+    with pytest.raises(CacheError, match=r"tokenizer.json has [\d,]+ bytes.*rmtree"):
+        train_tokenizer(mixture, site, vocab_size=290)
+    path.write_bytes(before[:-1] + b" ")
+    with pytest.raises(CacheError, match=r"tokenizer.json was changed.*rmtree"):
+        train_tokenizer(mixture, site, vocab_size=290)
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+def test_a_missing_file_is_refused_too(mixture: Mixture, tmp_path: Path, name: str) -> None:
+    site = CacheOptions(tmp_path)
+    (train_tokenizer(mixture, site, vocab_size=290).folder / name).unlink()
+    with pytest.raises(CacheError, match=name):
+        train_tokenizer(mixture, site, vocab_size=290)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> TrainedTokenizer:
+    root = tmp_path_factory.mktemp("folder")
+    texts = stored(root / "in", {"one": [chat_of(i) for i in range(30)]}).train
+    return train_tokenizer(mix(texts, {}, seed=1), CacheOptions(root), vocab_size=320)
+
+
+@pytest.fixture(scope="module")
+def foreign(folder: TrainedTokenizer) -> Any:
+    """The folder as ``transformers`` opens it."""
+    import transformers
+
+    return transformers.AutoTokenizer.from_pretrained(folder.folder)
+
+
+def test_transformers_opens_the_folder_with_the_same_special_tokens(
+    folder: TrainedTokenizer, foreign: Any
+) -> None:
+    assert (foreign.eos_token, foreign.pad_token) == (ENDOFTEXT, PAD)
+    assert foreign.eos_token_id == folder.tokenizer.eos_id
+    assert foreign.pad_token_id == folder.tokenizer.token_id(PAD)
+    assert len(foreign) == folder.tokenizer.vocab_bound
+
+
+WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
+
+
+@given(
+    st.lists(
+        st.builds(Turn, role=st.sampled_from(ROLES), content=WITHOUT_MARKERS),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_its_chat_template_gives_our_text_ids_and_mask(
+    folder: TrainedTokenizer, foreign: Any, turns: list[Turn]
+) -> None:
+    assert foreign.apply_chat_template(turns, tokenize=False) == render(turns)
+    found = foreign.apply_chat_template(
+        turns, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
+    )
+    roles = np.array([ROLES.index(turn["role"]) for turn in turns], np.int8)
+    columns = in_columns([([turn["content"].encode() for turn in turns], roles)])
+    ours = encode_turns(template_for(folder.tokenizer), columns)
+    assert found["input_ids"] == ours.ids.tolist()
+    assert found["assistant_masks"] == ours.mask.tolist()
+
+
+def test_a_prompt_for_generation_opens_an_assistant_turn(foreign: Any) -> None:
+    text = foreign.apply_chat_template(chat_of(1)[:1], tokenize=False, add_generation_prompt=True)
+    assert text == render(chat_of(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
+
+
+def test_texts_with_too_few_pairs_give_fewer_ids_and_a_warning_with_both_numbers(
+    mixture: Mixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    site = CacheOptions(tmp_path)
+    train_tokenizer(mixture, site, vocab_size=290)
+    assert "ran out" not in caplog.text
+    for _ in range(2):  # also when it is only loaded
+        caplog.clear()
+        made = train_tokenizer(mixture, site, vocab_size=5_000).tokenizer
+        assert f"has {made.vocab_bound} ids, vocab_size asked for 5,000" in caplog.text
+    assert 290 < made.vocab_bound < 1_000
+
+
+def test_sizes_and_budgets_that_can_not_be_are_refused(mixture: Mixture, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="vocab_size"):
+        train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=10)
+    assert not list(tmp_path.glob("tokenizer-*"))
+    with pytest.raises(ValueError, match="max_bytes"):
+        train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290, max_bytes=0)

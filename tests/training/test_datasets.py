@@ -1,0 +1,294 @@
+"""What training sees: shapes, values, edges, workers, and the order of batches."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from chat_world import chat_of, control_id, loaded, stored, tokenizer, turns, wide_tokenizer
+from published_folders import publish
+from torch.utils.data import DataLoader
+
+from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.mixture import mix
+from pipeline_lib.chat.store import Conversations
+from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.templates.chatml import render
+from pipeline_lib.tokenization.control_tokens import ENDOFTEXT, IM_END, PAD
+from pipeline_lib.training.chat_datasets import DPODataset, PretrainDataset, SFTDataset
+from pipeline_lib.training.loader import loader
+from pipeline_lib.training.sharded import ShardedTokenDataset
+from pipeline_lib.training.token_dataset import TokenDataset
+
+PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
+KINDS = ("shards", "pretrain", "sft", "dpo")
+
+
+@pytest.fixture
+def train(tmp_path: Path) -> Conversations:
+    chats = [chat_of(i, rounds=1 + i % 3) for i in range(20)]
+    return stored(tmp_path / "in", {"chats": chats, "pairs": [PAIR]}).train
+
+
+def make(kind: str, train: Conversations, root: Path) -> TokenDataset:
+    if kind == "shards":
+        folder = root / "shards"
+        return ShardedTokenDataset(
+            folder if folder.exists() else publish(folder, [*range(50)], [*range(50, 90)]),
+            "train",
+            8,
+        )
+    if kind == "pretrain":
+        return PretrainDataset(mix(train, {}, seed=1), tokenizer(), CacheOptions(root), max_len=32)
+    made = SFTDataset if kind == "sft" else DPODataset
+    return made(train, tokenizer(), CacheOptions(root), max_len=128)
+
+
+@pytest.fixture(params=KINDS)
+def dataset(request: pytest.FixtureRequest, train: Conversations, tmp_path: Path) -> TokenDataset:
+    return make(request.param, train, tmp_path)
+
+
+def flat(sample: Any) -> list[list[int]]:
+    return [t.tolist() for t in (sample.values() if isinstance(sample, dict) else sample)]
+
+
+def test_negative_places_count_from_the_end_and_others_are_outside(dataset: TokenDataset) -> None:
+    size = len(dataset)
+    assert flat(dataset[-1]) == flat(dataset[size - 1])
+    for outside in (size, -size - 1):
+        with pytest.raises(IndexError, match=f"sample {outside} of {size}"):
+            dataset[outside]
+
+
+def test_many_samples_at_once_are_the_samples_one_by_one(dataset: TokenDataset) -> None:
+    batch = dataset.__getitems__([3, 0, -1])
+    assert [flat(sample) for sample in batch] == [flat(dataset[i]) for i in (3, 0, -1)]
+    assert len(batch) == 3
+
+
+def test_every_tensor_is_int64_and_may_be_written_to(dataset: TokenDataset) -> None:
+    sample = dataset[0]
+    for tensor in sample.values() if isinstance(sample, dict) else sample:
+        assert tensor.dtype == torch.int64
+        tensor[0] = 7
+    assert flat(dataset[0]) != flat(sample)
+
+
+def test_a_loader_serves_each_sample_once_in_whole_batches(dataset: TokenDataset) -> None:
+    batches = list(loader(dataset, 4, seed=5))
+    first = [t for b in batches for t in (b["input_ids"] if isinstance(b, dict) else b[0]).tolist()]
+    assert len(first) == len(dataset)
+    assert sorted(first) == sorted(flat(dataset[i])[0] for i in range(len(dataset)))
+
+
+def test_an_ordinary_loader_works_too(dataset: TokenDataset) -> None:
+    batch = next(iter(DataLoader(dataset, batch_size=3)))
+    tensors = list(batch.values()) if isinstance(batch, dict) else batch
+    assert [t.shape[0] for t in tensors] == [3] * len(tensors)
+    assert tensors[0][1].tolist() == flat(dataset[1])[0]
+
+
+def test_it_travels_to_a_worker_by_path(dataset: TokenDataset) -> None:
+    dataset[0]
+    again = pickle.loads(pickle.dumps(dataset))
+    assert flat(again[-1]) == flat(dataset[-1])
+    assert again.fingerprint == dataset.fingerprint
+
+
+def test_two_worker_processes_give_the_same_samples(train: Conversations, tmp_path: Path) -> None:
+    dataset = make("sft", train, tmp_path)
+    alone = list(DataLoader(dataset, batch_size=4))
+    shared = list(DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="spawn"))
+    assert [b["input_ids"].tolist() for b in shared] == [b["input_ids"].tolist() for b in alone]
+
+
+def test_a_loader_goes_on_at_a_saved_position(dataset: TokenDataset) -> None:
+    def ids(batch: Any) -> Any:
+        return flat(batch)[0]
+
+    whole = [ids(batch) for batch in loader(dataset, 2, seed=9)]
+    first = loader(dataset, 2, seed=9)
+    begun = iter(first)
+    taken = [ids(next(begun)), ids(next(begun))]
+    state = first.batch_sampler.state_dict()  # type: ignore[union-attr]
+    assert state["position"] == 4
+    second = loader(dataset, 2, seed=9)
+    second.batch_sampler.load_state_dict(state)  # type: ignore[union-attr]
+    assert taken + [ids(batch) for batch in second] == whole
+
+
+def test_shard_windows_give_each_token_and_the_one_behind_it(tmp_path: Path) -> None:
+    folder = publish(tmp_path / "out", [*range(50)], [*range(50, 90)])
+    dataset = ShardedTokenDataset(folder, "train", 8)
+    assert len(dataset) == 11
+    assert dataset.unused_tokens == 1
+    x, y = dataset[6]  # across the shards
+    assert x.tolist() == [*range(48, 56)]
+    assert y.tolist() == [*range(49, 57)]
+
+
+def test_windows_tell_documents_and_places_in_them_when_asked(tmp_path: Path) -> None:
+    tokens = [5, 6, 0, 7, 0, 0, 8, 9, 9, 0, 4, 4, 4]
+    folder = publish(tmp_path / "out", tokens[:7], tokens[7:], tokenizer={"eos_id": 0})
+    dataset = ShardedTokenDataset(folder, "train", 6, documents=True, positions=True)
+    x, y, documents, positions = dataset[0]
+    assert (x.tolist(), y.tolist()) == (tokens[:6], tokens[1:7])
+    assert documents.tolist() == [0, 0, 0, 1, 1, 2]
+    assert positions.tolist() == [0, 1, 2, 0, 1, 0]
+    assert flat(dataset[1])[2:] == [[0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1]]
+    only = ShardedTokenDataset(folder, "train", 6, positions=True)
+    assert flat(only.__getitems__([0, 1])[1])[2:] == [[0, 1, 2, 3, 0, 1]]
+    assert len(ShardedTokenDataset(folder, "train", 6)[0]) == 2
+    assert next(iter(loader(dataset, 2, seed=0)))[3].shape == (2, 6)
+
+
+def test_a_split_shorter_than_a_window_is_empty(tmp_path: Path) -> None:
+    dataset = ShardedTokenDataset(publish(tmp_path / "out", [1, 2, 3]), "train", 8)
+    assert len(dataset) == 0
+    assert dataset.unused_tokens == 2
+    assert len(ShardedTokenDataset(tmp_path / "out", "val", 8)) == 0
+    with pytest.raises(IndexError, match="sample 0 of 0"):
+        dataset[0]
+
+
+def test_wrong_arguments_are_refused(train: Conversations, tmp_path: Path) -> None:
+    folder = publish(tmp_path / "out", [1, 2, 3])
+    with pytest.raises(ValueError, match="seq_len"):
+        ShardedTokenDataset(folder, "train", 0)
+    with pytest.raises(ValueError, match="verify"):
+        ShardedTokenDataset(folder, "train", 8, verify="maybe")
+    with pytest.raises(ValueError, match="max_len"):
+        PretrainDataset(mix(train, {}, seed=1), tokenizer(), CacheOptions(tmp_path), max_len=0)
+
+
+def test_pretraining_windows_are_the_stream_in_pieces(train: Conversations, tmp_path: Path) -> None:
+    mixture = mix(train, {"chats": 2}, seed=1)
+    dataset = PretrainDataset(mixture, tokenizer(), CacheOptions(tmp_path), max_len=32)
+    served = [token for i in range(len(dataset)) for token in dataset[i]["input_ids"].tolist()]
+    text = "".join(t + ENDOFTEXT for t in mixture.texts)
+    assert text.startswith(tokenizer().decode(served).rstrip("\ufffd"))
+    assert len(served) + dataset.unused_tokens == dataset.cache.size("pretrain_tokens.bin") // 4
+    assert 0 <= dataset.unused_tokens < 32
+    assert torch.equal(dataset[0]["labels"], dataset[0]["input_ids"])
+
+
+def test_a_window_longer_than_the_stream_leaves_no_samples(
+    train: Conversations, tmp_path: Path
+) -> None:
+    mixture = mix(train, {}, seed=1)
+    dataset = PretrainDataset(mixture, tokenizer(), CacheOptions(tmp_path), max_len=10**6)
+    assert len(dataset) == 0
+    with pytest.raises(ValueError, match="no sample"):
+        loader(dataset, 2)
+
+
+def test_another_width_cuts_the_same_stream(train: Conversations, tmp_path: Path) -> None:
+    mixture, site = mix(train, {}, seed=1), CacheOptions(tmp_path)
+    narrow = PretrainDataset(mixture, tokenizer(), site, max_len=16)
+    wide = PretrainDataset(mixture, tokenizer(), site, max_len=32)
+    assert wide.cache.folder == narrow.cache.folder
+    assert wide.fingerprint != narrow.fingerprint
+
+
+def test_the_trained_part_of_a_row_is_the_answers_with_their_end_marks(
+    train: Conversations, tmp_path: Path
+) -> None:
+    dataset = SFTDataset(train, tokenizer(), CacheOptions(tmp_path), max_len=256)
+    assert len(dataset) == len(train)
+    for row, conversation in enumerate(train):
+        sample = dataset[row]
+        answers = [t["content"] for t in conversation if t["role"] == "assistant"]
+        trained = sample["input_ids"][sample["loss_mask"] == 1].tolist()
+        assert tokenizer().decode(trained) == "".join(a + IM_END for a in answers)
+        assert sample["labels"][sample["labels"] != -100].tolist() == trained
+        there = sample["attention_mask"] == 1
+        assert (sample["input_ids"][~there] == control_id(PAD)).all()
+        assert int(there.sum()) == dataset.lengths(np.array([row]))[0]
+
+
+def test_pairs_are_four_tensors_with_one_prompt(train: Conversations, tmp_path: Path) -> None:
+    dataset = DPODataset(train, tokenizer(), CacheOptions(tmp_path), max_len=128)
+    chosen, chosen_mask, rejected, rejected_mask = dataset[-1]
+    assert tokenizer().decode(chosen[chosen_mask == 1].tolist()) == "good" + IM_END
+    assert tokenizer().decode(rejected[rejected_mask == 1].tolist()) == "bad" + IM_END
+    prompt = int(chosen_mask.argmax())
+    assert torch.equal(chosen[:prompt], rejected[:prompt])
+    assert dataset.lengths(np.arange(1)).shape == (1, 2)
+
+
+def test_a_dataset_says_why_its_cache_was_used_and_what_it_left_out(
+    train: Conversations, tmp_path: Path
+) -> None:
+    dataset = SFTDataset(train, tokenizer(), CacheOptions(tmp_path), max_len=60)
+    assert "there is no other sft cache" in dataset.explain()
+    assert dataset.table.column("source") == ["chats", "pairs"]
+    assert sum(map(int, dataset.table.column("kept"))) == len(dataset)  # type: ignore[arg-type]
+    again = SFTDataset(train, tokenizer(), CacheOptions(tmp_path), max_len=60)
+    assert again.explain().endswith("used as it is")
+
+
+@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
+def test_no_conversations_are_an_empty_dataset(tmp_path: Path, made: Any) -> None:
+    none = stored(tmp_path / "in", {"none": []}).train
+    dataset = made(none, tokenizer(), CacheOptions(tmp_path), max_len=8)
+    assert len(dataset) == 0
+    with pytest.raises(IndexError, match="sample 0 of 0: there is nothing that fits"):
+        dataset[0]
+    with pytest.raises(ValueError, match="no sample"):
+        loader(dataset, 2)
+
+
+@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
+def test_rows_longer_than_the_whole_corpus_lose_nothing(
+    train: Conversations, tmp_path: Path, made: Any
+) -> None:
+    dataset = made(train, tokenizer(), CacheOptions(tmp_path), max_len=20_000)
+    assert len(dataset) == len(train)
+    lengths = dataset.lengths(np.arange(len(dataset)))
+    assert lengths.sum() < 20_000
+    ids = flat(dataset[-1])[0]
+    assert set(ids[int(lengths.flat[-1]) + 99 :]) == {control_id(PAD)}
+
+
+def test_padding_that_is_the_end_of_a_document_is_told_from_it_by_place(tmp_path: Path) -> None:
+    shared = loaded(tokenizer().json, eos_token=PAD)
+    assert shared.eos_id == shared.token_id(PAD)
+    chats = [turns("q", f"see {PAD}"), turns("q q q", "a a b")]
+    train = stored(tmp_path / "in", {"one": chats}).train
+    site = CacheOptions(tmp_path)
+    stream = PretrainDataset(mix(train, {}, seed=1), shared, site, max_len=8)
+    served = [token for i in range(len(stream)) for token in flat(stream[i])[0]]
+    assert 1 <= served.count(shared.eos_id) <= 2
+    sft, dpo = (made(train, shared, site, max_len=64) for made in (SFTDataset, DPODataset))
+    for row, chat in enumerate(chats):
+        sample, length = sft[row], int(sft.lengths(np.array([row]))[0])
+        assert sample["attention_mask"].tolist() == [1] * length + [0] * (64 - length)
+        trained = sample["labels"][sample["labels"] != -100].tolist()
+        assert shared.decode(trained) == chat[1]["content"] + IM_END
+        for ids, mask in (dpo[row][:2], dpo[row][2:]):
+            assert shared.eos_id not in ids[mask == 1].tolist()
+
+
+def test_ids_of_a_large_vocabulary_arrive_whole(train: Conversations, tmp_path: Path) -> None:
+    wide, site = wide_tokenizer(), CacheOptions(tmp_path)
+    sft = SFTDataset(train, wide, site, max_len=256)
+    for row in (0, len(sft) - 1):
+        sample = sft[row]
+        shown = sample["input_ids"][sample["attention_mask"] == 1].tolist()
+        assert wide.decode(shown) == render(train[row])
+        assert max(shown) > 200_000
+    chosen = DPODataset(train, wide, site, max_len=256)[-1][0].tolist()
+    assert chosen.count(wide.token_id(IM_END)) == 2
+
+
+def test_inputs_and_targets_of_shards_share_no_bytes_and_can_be_viewed_flat(tmp_path: Path) -> None:
+    folder = publish(tmp_path / "out", [*range(50)])
+    dataset = ShardedTokenDataset(folder, "train", 4)
+    x, y = dataset.__getitems__([0, 1]).tensors
+    targets = y.clone()
+    x.fill_(0)
+    assert torch.equal(y, targets)
+    assert y.view(-1).shape == (8,)
