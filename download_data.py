@@ -2,8 +2,8 @@
 
     python download_data.py [NAME ...] [--list] [--sample] [--data-dir DIR] [--limit N]
 
-``DATASETS`` is the one list of sources: a row here, a normalizer and a weight in the notebook
-make a source. Exit status: 0 all done, 1 at least one failed, 2 wrong arguments.
+``DATASETS`` is the one list of data sets. A new one needs an entry here, and a normalizer and a
+weight in the notebook. Exit status: 0 all done, 1 at least one failed, 2 wrong arguments.
 """
 
 import argparse
@@ -15,12 +15,13 @@ from typing import NoReturn
 
 import pyarrow as pa
 
-from pipeline_lib.downloads import acquire
-from pipeline_lib.downloads.acquire import Outcome
+from pipeline_lib.downloads import fetch
+from pipeline_lib.downloads.outcomes import Outcome
 from pipeline_lib.downloads.plans import EVERYTHING, FetchOptions
 from pipeline_lib.downloads.registry import DatasetSpec, choose_datasets
-from pipeline_lib.hub.retry import DEFAULT_RETRIES, OnWait, RetryPolicy
+from pipeline_lib.hub.retry import DEFAULT_RETRIES, RetryPolicy
 from pipeline_lib.records import OnProgress
+from pipeline_lib.sampledata import make
 
 ROOT = Path(__file__).resolve().parent
 DATA_DIR = ROOT / "data"
@@ -29,10 +30,10 @@ GIB = 1 << 30
 
 
 def keep_hub_caches_in(data_dir: Path) -> None:
-    """Point the Hub caches into ``data_dir``, unless the user pointed them somewhere.
+    """Point the Hub caches into ``data_dir``, unless the user pointed them somewhere else.
 
-    The clients read these variables once, when they are imported. The login token stays
-    where ``hf auth login`` puts it.
+    The clients read these variables once, when they are imported. The login token stays in the
+    place where ``hf auth login`` put it.
     """
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     if "HF_HOME" not in os.environ:
@@ -216,20 +217,35 @@ def download(
     limit: int = EVERYTHING,
     seed: int = 0,
     on_progress: OnProgress | None = None,
-    on_wait: OnWait | None = None,
     retries: RetryPolicy = DEFAULT_RETRIES,
 ) -> list[Outcome]:
-    """Fetch the named data sets (all enabled ones without names); one that fails stops no other.
+    """Fetch the named data sets (without names all enabled ones) to ``data_dir/<name>``.
 
-    ``limit`` rows of each at most (-1: all). ``ValueError`` for a wrong name or limit.
+    A copy that is there and holds enough rows is kept. ``limit`` (rows of each, -1: all), ``seed``,
+    ``on_progress`` and ``retries`` are those of ``FetchOptions``.
+
+    The result has one ``Outcome`` for each data set, in their order: ``name``; ``status``, with
+    ``status.good`` if it can be used now; ``rows``; ``size`` in bytes; ``detail``, which names the
+    fault and the remedy. A data set that fails raises nothing and does not stop the others.
+    ``ValueError`` for an unknown name or a wrong limit.
     """
-    options = FetchOptions(limit, seed, on_progress, on_wait, retries)
-    return acquire.fetch_all(choose_datasets(DATASETS, names), Path(data_dir), options)
+    options = FetchOptions(limit, seed, on_progress, retries)
+    return fetch.fetch_all(choose_datasets(DATASETS, names), Path(data_dir), options)
 
 
 def make_sample(names: Iterable[str] = (), data_dir: Path | str = SAMPLE_DIR) -> list[Outcome]:
-    """Make the offline sample of the named data sets (all enabled ones), and its corpus."""
-    return acquire.make_all(choose_datasets(DATASETS, names), Path(data_dir))
+    """Make the offline sample of the named data sets (without names all enabled ones).
+
+    The corpus of plain text is made too, as ``data_dir/corpus``. No network is used; it takes
+    seconds and some 14 megabytes. The bytes are the same every time, so a sample that is there is
+    kept; a sample of another version is made anew. The result has one ``Outcome`` for each data
+    set, as that of ``download``, and one for the corpus. ``ValueError`` for an unknown name.
+    """
+    return make.make_all(choose_datasets(DATASETS, names), Path(data_dir))
+
+
+def _print_wait(seconds: float, reason: str) -> None:
+    print(f"  {reason}; waiting {seconds:.0f} s", flush=True)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -264,12 +280,12 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 def listing() -> str:
     """The registered data sets as a table."""
     lines = [f"{'name':14} {'role':13} {'default':8} {'licence':32} path"]
-    for name, source in DATASETS.items():
-        config = f" ({source.config})" if source.config else ""
-        used = "yes" if source.enabled else "no"
-        note = f"  [{source.disabled}]" if source.disabled else ""
+    for name, spec in DATASETS.items():
+        config = f" ({spec.config})" if spec.config else ""
+        used = "yes" if spec.enabled else "no"
+        note = f"  [{spec.disabled}]" if spec.disabled else ""
         lines.append(
-            f"{name:14} {source.role:13} {used:8} {source.licence:32} {source.path}{config}{note}"
+            f"{name:14} {spec.role:13} {used:8} {spec.licence:32} {spec.path}{config}{note}"
         )
     return "\n".join(lines)
 
@@ -291,7 +307,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             arguments.data_dir or DATA_DIR,
             limit=arguments.limit,
             on_progress=lambda file, done, of: print(f"  {file} ({done} of {of})", flush=True),
-            on_wait=lambda seconds, why: print(f"  {why}; waiting {seconds:.0f} s", flush=True),
+            retries=RetryPolicy(on_wait=_print_wait),
         )
     print(*outcomes, sep="\n")
     return 0 if all(outcome.status.good for outcome in outcomes) else 1

@@ -1,6 +1,6 @@
 """Deterministic, resumable preparation of language-model training data.
 
-What a user needs is offered here, and in ``pipeline_lib.normalizers`` the helpers of
+This module offers everything a user needs, and ``pipeline_lib.normalizers`` the helpers of
 ``_norm_<name>`` cells. Names are imported when they are first used: ``import pipeline_lib`` loads
 no library.
 
@@ -8,8 +8,8 @@ The rooms, from the top down. A room imports only from rooms below it and from t
 room, and in the ground, no two modules import each other.
 
     prepare_data    the command line of path A
-    training        datasets, batch order, loader: what a training loop sees; torch lives here
-    preflight       will it fit: amounts, disk, memory, what is there already
+    training        datasets, batch order, loader: the view of a training loop; torch lives here
+    preflight       will it fit: amounts, disk, memory, results that are there already
     token_caches    token rows and streams on disk, and the trained tokenizer
     corpus          path A: recipe, lanes, shards, checkpoint, publication, verification
     normalizers     the helpers of ``_norm_<name>`` cells
@@ -17,7 +17,7 @@ room, and in the ground, no two modules import each other.
     sampledata      the offline sample
     downloads       data sets: registry, plans, fetching, saving, sizes
     templates       the chat template: turns to token ids
-    sources         what can be read: Parquet and JSON Lines, from a folder or the Hub
+    sources         readers of Parquet and JSON Lines, in a folder or on the Hub
     tokenization    tokenizers, encoders and the proof that they agree, BPE training
     hub             the Hugging Face Hub: the network
     storage         files that survive a crash: the only writer
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pipeline_lib.chat.normalize import Normalized, normalize
     from pipeline_lib.chat.rows import SourceRows, open_rows
     from pipeline_lib.chat.store import Conversations
-    from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+    from pipeline_lib.corpus.options import PrepareOptions
+    from pipeline_lib.corpus.prepare import prepare
     from pipeline_lib.corpus.recipe import Recipe
     from pipeline_lib.corpus.verify import verify
     from pipeline_lib.downloads.plans import FetchOptions
@@ -61,7 +62,8 @@ _PLACES = {
     "chat.normalize": ("Normalized", "normalize"),
     "chat.rows": ("SourceRows", "open_rows"),
     "chat.store": ("Conversations",),
-    "corpus.prepare": ("PrepareOptions", "prepare"),
+    "corpus.options": ("PrepareOptions",),
+    "corpus.prepare": ("prepare",),
     "corpus.recipe": ("Recipe",),
     "corpus.verify": ("verify",),
     "downloads.plans": ("FetchOptions",),

@@ -1,7 +1,7 @@
 """Column contracts: the columns of a table that are read, with their Arrow types.
 
-What a source delivers, and what lies on disk, is compared with the contract, so a renamed or
-retyped column stops that source instead of emptying it.
+The columns of a source and of its saved copy are compared with the contract. So a renamed or
+retyped column is an error; it does not silently become a column of nulls.
 """
 
 from collections.abc import Mapping
@@ -17,9 +17,9 @@ Columns = Mapping[str, pa.DataType]
 def check_columns(found: pa.Schema, wanted: Columns, where: str, *, nulls: bool = False) -> None:
     """``ColumnError`` with both schemas unless every wanted column is there with its type.
 
-    Widths and encodings that give equal values are equal here: ``large_string`` and
-    dictionary-encoded strings serve as ``string``. Inside a struct only the wanted fields
-    count. With ``nulls``, a column without any value may lack its type.
+    Types of equal values are equal here: ``large_string`` and dictionary-encoded strings serve as
+    ``string``. Inside a struct only the wanted fields are compared. With ``nulls``, a column of
+    type null, which holds no value, serves as any type.
     """
     faults = [
         f"`{name}` is {_shown(found, name)}, expected {kind}"
@@ -37,14 +37,21 @@ def check_columns(found: pa.Schema, wanted: Columns, where: str, *, nulls: bool 
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the same values without dictionary encoding."""
+    """The type without dictionary encoding."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 
-def is_read(leaf: str, columns: Columns) -> bool:
-    """Whether a leaf of a parquet file, by its path, is among what ``columns`` names.
+def is_text(kind: pa.DataType) -> bool:
+    """Whether values of a type are texts, in any of Arrow's layouts but dictionaries."""
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+    )
 
-    Of a struct only the wanted fields are, under whatever lists it lies.
+
+def is_read(leaf: str, columns: Columns) -> bool:
+    """Whether ``columns`` names the innermost Parquet column with this path.
+
+    Of a struct only the wanted fields are read, also inside lists.
     """
     top, *inner = leaf.split(".")
     fields = _fields(columns[top]) if top in columns else set()
@@ -52,7 +59,7 @@ def is_read(leaf: str, columns: Columns) -> bool:
 
 
 def read_bytes(array: pa.Array, kind: pa.DataType) -> int:
-    """Bytes of an Arrow array, of its structs only the fields of ``kind``; reads no values."""
+    """Bytes of an Arrow array, counting only the struct fields of ``kind``; no value is read."""
     if _is_list(kind) and _is_list(array.type):
         first, last = (array.offsets[place].as_py() for place in (0, -1))
         width = 4 if pa.types.is_list(array.type) else 8
@@ -88,14 +95,8 @@ def _serves(found: pa.DataType, wanted: pa.DataType, nulls: bool) -> bool:
         )
     if _is_list(wanted):
         return _is_list(found) and _serves(found.value_type, wanted.value_type, nulls)
-    return _is_text(found) if _is_text(wanted) else bool(found == wanted)
+    return is_text(found) if is_text(wanted) else bool(found == wanted)
 
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )

@@ -1,7 +1,7 @@
-"""SHA-256 in the few forms that name things: bytes, files, JSON values, sequences.
+"""SHA-256 of bytes, files, JSON values and sequences.
 
-SHA-256 alone is used everywhere: on processors with SHA instructions it runs at about
-1 GB/s, which is far above what encoding needs.
+No other hash is used: on processors with SHA instructions SHA-256 runs at about 1 GB/s, which is
+much faster than encoding.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ def sha256_file(path: Path, size: int | None = None) -> str:
 
 
 def canonical_json(value: Any) -> bytes:
-    """One spelling for one JSON value: sorted keys, no spaces, ASCII, no NaN."""
+    """The form of a JSON value that is hashed: sorted keys, no spaces, ASCII, no NaN."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
     return text.encode("ascii")
 
@@ -41,30 +41,30 @@ def of_json(value: Any) -> str:
 
 
 class Chain:
-    """A running digest of a sequence of byte strings whose whole state is 32 bytes.
+    """A running digest of a sequence of byte strings; its whole state is 32 bytes.
 
-    Each item is folded as ``d = sha256(d + u64le(length) + sha256(item))``, so ``["ab", "c"]``
-    and ``["a", "bc"]`` differ, and the digest can be carried on from any point.
+    Each item is added by ``d = sha256(d + u64le(length) + sha256(item))``. So ``["ab", "c"]`` and
+    ``["a", "bc"]`` give different digests, and a saved state can be continued.
     """
 
     def __init__(self, state: str = "00" * 32) -> None:
         self._state = bytes.fromhex(state)
 
     def add(self, item: bytes) -> None:
-        """Fold one item."""
+        """Add one item."""
         self.add_digest(len(item), hashlib.sha256(item).digest())
 
     def add_digest(self, length: int, item_digest: bytes) -> None:
-        """Fold one item given by its length in bytes and its SHA-256."""
+        """Add one item, given by its length in bytes and its SHA-256 (32 bytes)."""
         folded = self._state + length.to_bytes(8, "little") + item_digest
         self._state = hashlib.sha256(folded).digest()
 
     def extend(self, items: Iterable[bytes]) -> None:
-        """Fold the items in order."""
+        """Add the items in order."""
         for item in items:
             self.add(item)
 
     @property
     def state(self) -> str:
-        """The digest so far, in hex; ``Chain(state)`` goes on from here."""
+        """The digest so far, in hex; ``Chain(state)`` continues from it."""
         return self._state.hex()

@@ -1,8 +1,8 @@
-"""Engines run lanes; an engine is anything shaped like ``map``: results in input order.
+"""Engines run lanes. An engine is any function like ``map``: it gives results in input order.
 
-``prefetch`` overlaps the stages inside one lane: it moves an iterator to a thread and keeps
-a few finished items ready. ``in_threads`` works on several items of one stage at a time.
-Reading, hashing and the fast encoder release the interpreter lock, so threads are enough.
+``Prefetched`` overlaps the stages inside one lane: it runs an iterator in a thread and keeps a few
+finished items ready. ``in_threads`` works on several items of one stage at a time. Threads are
+enough, because reading, hashing and the fast encoder release the interpreter lock.
 """
 
 import contextlib
@@ -17,19 +17,19 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-Made = TypeVar("Made", covariant=True)
+Item_co = TypeVar("Item_co", covariant=True)
 
 
-class Closable(Protocol[Made]):
+class Closable(Protocol[Item_co]):
     """An iterator that can be closed early, such as a generator."""
 
-    def __iter__(self) -> Iterator[Made]: ...
+    def __iter__(self) -> Iterator[Item_co]: ...
 
     def close(self) -> None: ...
 
 
 class Engine(Protocol):
-    """Anything shaped like ``map``."""
+    """A function like ``map``: it gives results in input order."""
 
     def __call__(
         self, work: Callable[[Item], Result], items: list[Item], /
@@ -37,7 +37,7 @@ class Engine(Protocol):
 
 
 def in_order(work: Callable[[Item], Result], items: list[Item], /) -> Iterator[Result]:
-    """The builtin engine: one lane after another in this process."""
+    """The default engine: it runs one lane after another in this process."""
     return map(work, items)
 
 
@@ -52,10 +52,10 @@ class _Failure(NamedTuple):
 
 
 class Prefetched(Generic[Item]):
-    """The same items in the same order, made up to ``depth`` ahead in a thread.
+    """The same items in the same order; a thread makes up to ``depth`` of them in advance.
 
-    The thread starts at once. An exception of the source is raised at the place of the item
-    that failed. ``close`` stops the thread and closes the source before it returns.
+    The thread starts at once. An exception of the source is raised in place of the failed item.
+    ``close`` stops the thread and closes the source before it returns.
     """
 
     def __init__(self, items: Closable[Item], depth: int) -> None:
@@ -71,7 +71,7 @@ class Prefetched(Generic[Item]):
                 self._ready.put(item)
                 if self._stop.is_set():
                     break
-        except BaseException as error:  # whatever it is, it belongs to the consumer's thread
+        except BaseException as error:  # every exception is raised in the consumer's thread
             last = _Failure(error)
         finally:
             items.close()
@@ -83,7 +83,7 @@ class Prefetched(Generic[Item]):
     def __next__(self) -> Item:
         item = self._ready.get()
         if item is _END:
-            self._ready.put(_END)  # every further call ends too
+            self._ready.put(_END)  # every later call ends too
             raise StopIteration
         if isinstance(item, _Failure):
             self._ready.put(_END)
@@ -91,7 +91,7 @@ class Prefetched(Generic[Item]):
         return item  # type: ignore[no-any-return]
 
     def close(self) -> None:
-        """Stop early; closing twice is fine."""
+        """Stop early; a second call does nothing."""
         self._stop.set()
         while self._thread.is_alive():  # make room for a put that is waiting
             with contextlib.suppress(queue.Empty):
@@ -99,18 +99,13 @@ class Prefetched(Generic[Item]):
             self._thread.join(0.01)
 
 
-def prefetch(items: Closable[Item], depth: int) -> Prefetched[Item]:
-    """Overlap the making of ``items`` with their use; results are the same, only sooner."""
-    return Prefetched(items, depth)
-
-
 def in_threads(
     work: Callable[[Item], Result], items: Closable[Item], threads: int
 ) -> Generator[Result, None, None]:
-    """``work`` done on up to ``threads`` items at a time; results in the order of the items.
+    """Apply ``work`` to up to ``threads`` items at a time; results come in the order of the items.
 
-    An exception, of the source or the work, is raised at the place of its item. Closing waits
-    for what is being worked on, and closes the source.
+    An exception of the source or of ``work`` is raised in place of its item. Closing waits for the
+    items in progress and closes the source.
     """
     pending: deque[Future[Result]] = deque()
     with contextlib.closing(items):
@@ -118,7 +113,7 @@ def in_threads(
         try:
             for future in _submitted(pool, work, items):
                 pending.append(future)
-                if len(pending) > threads:  # one waits, so that no thread does
+                if len(pending) > threads:  # one item more, so that no thread is idle
                     yield pending.popleft().result()
             while pending:
                 yield pending.popleft().result()
@@ -132,7 +127,7 @@ def _submitted(
     try:
         for item in items:
             yield pool.submit(work, item)
-    except Exception as error:  # it is raised where its item would have come
+    except Exception as error:  # it is raised in place of its item
         failed: Future[Result] = Future()
         failed.set_exception(error)
         yield failed

@@ -1,59 +1,59 @@
-"""What can be wrong with the world, as a tree of exceptions.
+"""The errors of this package, as one tree of exceptions.
 
     PipelineError
-    ├── SourceError            a corpus or data set is absent, foreign or unreadable
+    ├── SourceError            a corpus or data set is missing, empty or not readable
     │   ├── ColumnError        a column is missing or has another type
-    │   └── SourceChanged      it is not the source the run began with
-    ├── HubError               the Hub did not give what was asked for
+    │   └── SourceChanged      the source differs from the one the run started with
+    ├── HubError               a request to the Hub failed
     ├── TokenizerError         a tokenizer can not be used
     ├── EncoderMismatch        the fast encoder and the reference disagree
-    ├── OutputExists           the place to write to is taken
-    ├── NothingToResume        there is no run to go on with
-    ├── ResumeRefused          a run exists but it is another one
-    ├── DamagedFile            a file is not what its record says
+    ├── OutputExists           the output path already exists
+    ├── NothingToResume        there is no unfinished run to resume
+    ├── ResumeRefused          an unfinished run exists, but it is another run
+    ├── DamagedFile            a file differs from its record
     ├── CacheError             a cache can not be built or used
     ├── Locked                 another process works in the folder
-    └── Interrupted            stopped by a signal after a commit
+    └── Interrupted            a signal stopped the run after a commit
 
-A wrong argument is a ``ValueError`` instead. Every text says what was found, what was
-expected and what to do.
+A wrong argument raises ``ValueError`` instead. Every error text has three parts: found, expected,
+to do.
 """
 
 
 class PipelineError(Exception):
-    """A state of the world that stops the work; nothing committed is lost."""
+    """A problem outside the code (files, network, data) stops the work; commits are kept."""
 
 
 class SourceError(PipelineError):
-    """A corpus or data set is absent, foreign or unreadable."""
+    """A corpus or data set is missing, empty or not readable."""
 
 
 class ColumnError(SourceError):
-    """A column is missing or holds another type than the reader needs."""
+    """A column is missing or has another type than the reader needs."""
 
 
 class SourceChanged(SourceError):
-    """The source is not the one the run began with."""
+    """The source differs from the one the run started with."""
 
 
 class HubError(PipelineError):
-    """The Hub did not give what was asked for."""
+    """A request to the Hub failed."""
 
 
 class TokenizerError(PipelineError):
-    """A tokenizer is missing, slow, or lacks what the pipeline needs."""
+    """A tokenizer is missing, has no ``tokenizer.json``, or lacks a needed token."""
 
 
 class EncoderMismatch(PipelineError):
-    """The fast encoder gave other ids than the reference for a document."""
+    """The fast encoder and the reference encoder give different ids for a text."""
 
 
 class OutputExists(PipelineError):
-    """The place to write to is taken."""
+    """The output path already exists."""
 
 
 class NothingToResume(PipelineError):
-    """There is no unfinished run to go on with."""
+    """There is no unfinished run to resume."""
 
 
 class ResumeRefused(PipelineError):
@@ -61,7 +61,7 @@ class ResumeRefused(PipelineError):
 
 
 class DamagedFile(PipelineError):
-    """A file is not what its record says."""
+    """A file differs from its record, or its content is not valid."""
 
 
 class CacheError(PipelineError):
@@ -73,8 +73,8 @@ class Locked(PipelineError):
 
 
 class Interrupted(PipelineError):
-    """A signal stopped the run; ``signum`` says which. The last commit holds."""
+    """A signal stopped the run; ``signum`` is its number. The last commit is kept."""
 
-    def __init__(self, message: str, signum: int = 2) -> None:  # the default lets it be copied
+    def __init__(self, message: str, signum: int = 2) -> None:  # pickle passes only the message
         super().__init__(message)
         self.signum = signum

@@ -1,8 +1,8 @@
-"""What this machine has left: memory under the container's limit, space on each volume.
+"""Free memory and disk space of this machine, and tools that keep a process small.
 
-The host's free memory is not what a container may use, so the limits of control groups,
-versions 1 and 2, are read from wherever the process is and from all groups above it. ``root``
-is where the tree of files of the kernel begins, for tests.
+A container may use less than the free memory of the host. So the limits of control groups (versions
+1 and 2) are read, for the group of this process and all groups above it. ``root`` is the folder
+that holds ``proc`` and ``sys``; tests pass another one.
 """
 
 import ctypes
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _M_ARENA_MAX, _M_MMAP_THRESHOLD, _M_TRIM_THRESHOLD = -8, -3, -1  # malloc.h
 SLACK_BYTES = 64 << 20
-"""Free memory that is not worth giving back."""
+"""Bytes of free memory that are not worth giving back to the system."""
 _UNLIMITED = 1 << 60  # version 1 writes a huge number where there is no limit
 
 
@@ -27,7 +27,7 @@ class Memory(NamedTuple):
 
 
 class Volume(NamedTuple):
-    """A file system: its device number, an existing folder on it, and free bytes."""
+    """A file system: its device number, an existing folder on it, its free bytes."""
 
     device: int
     folder: Path
@@ -35,7 +35,7 @@ class Volume(NamedTuple):
 
 
 def available_memory(root: Path = Path("/")) -> Memory:
-    """The smaller of what the host has left and what the container's limits leave."""
+    """The free memory of the host, or of the container if its limits leave less."""
     host = _host_memory(root)
     left = [limit - used for limit, used in _limits(root)]
     if left and min(left) < host:
@@ -44,7 +44,7 @@ def available_memory(root: Path = Path("/")) -> Memory:
 
 
 def held_memory(root: Path = Path("/")) -> int:
-    """Bytes of anonymous memory that this process holds; 0 where the kernel does not say."""
+    """Bytes of anonymous memory that this process holds; 0 if the kernel does not report it."""
     for line in _text(root / "proc/self/status").splitlines():
         if line.startswith("RssAnon:"):
             return int(line.split()[1]) * 1024
@@ -52,7 +52,7 @@ def held_memory(root: Path = Path("/")) -> int:
 
 
 def volume_of(path: Path) -> Volume:
-    """The volume a path is on or would be created on: that of its nearest existing ancestor."""
+    """The volume on which a path is, or would be created: that of its nearest existing ancestor."""
     folder = Path(os.path.realpath(path))
     while not folder.exists():
         folder = folder.parent
@@ -60,7 +60,7 @@ def volume_of(path: Path) -> Volume:
 
 
 def folder_bytes(folder: Path) -> int:
-    """Bytes of all files below a folder, links not followed; 0 if it is absent."""
+    """Bytes of all files below a folder, without following links; 0 if it is absent."""
     total = 0
     for parent, _, names in os.walk(folder):
         for name in names:
@@ -79,7 +79,7 @@ def _host_memory(root: Path) -> int:
 
 
 def _limits(root: Path) -> Iterator[tuple[int, int]]:
-    """(limit, memory in use that can not be given back) of every group that has a limit."""
+    """(limit, memory in use that can not be reclaimed), in bytes, of every group with a limit."""
     base = root / "sys/fs/cgroup"
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, group = (*line.split(":", 2), "", "")[:3]
@@ -93,7 +93,7 @@ def _limits(root: Path) -> Iterator[tuple[int, int]]:
 def _walk(
     base: Path, group: str, limit_name: str, used_name: str, reclaimable: str
 ) -> Iterator[tuple[int, int]]:
-    # inside a container the path may be the host's, which is not visible: then the root counts
+    # a container may see the path of the host, which does not exist inside: the root group counts
     parts = [part for part in group.split("/") if part not in ("", "..")]
     for depth in range(len(parts), -1, -1):
         folder = base.joinpath(*parts[:depth])
@@ -116,7 +116,7 @@ def _number(path: Path) -> int | None:
 
 
 def _text(path: Path) -> str:
-    """The content of a small file; empty where there is none to read."""
+    """The content of a small file; empty if it can not be read."""
     try:
         return path.read_text()
     except OSError:
@@ -124,11 +124,11 @@ def _text(path: Path) -> str:
 
 
 def keep_heap_small() -> None:
-    """For a process whose threads hand buffers to each other: at most one heap for each core, and
-    large blocks outside of the heaps, where they leave no holes.
+    """Configure glibc for a process whose threads pass buffers to each other.
 
-    A heap then shrinks by ``release_memory`` alone, not whenever its end is free, which would cost
-    a page fault for every page that grows again. Does nothing where glibc is not in use.
+    There is at most one heap for each core. Large blocks are outside the heaps, where they leave no
+    holes. Only ``release_memory`` shrinks a heap: shrinking it whenever its end is free would cost
+    a page fault for every page that it grows again. Without glibc nothing is done.
     """
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)
     if set_option is not None:
@@ -138,8 +138,10 @@ def keep_heap_small() -> None:
 
 
 def release_memory() -> None:
-    """Give free memory back to the system: Arrow's, and the pages of the C heap (of the C libraries
-    only glibc keeps them)."""
+    """Give free memory of Arrow and of the C heap back to the system.
+
+    The C heap needs it only with glibc: other C libraries do not keep free pages.
+    """
     arrow = sys.modules.get("pyarrow")
     if arrow is not None:
         arrow.default_memory_pool().release_unused()
@@ -149,11 +151,11 @@ def release_memory() -> None:
 
 
 class MemoryCeiling:
-    """Keeps the memory of a process from creeping up.
+    """Keeps the memory of a process from growing slowly.
 
-    Objects of all sizes that are freed in another order than they were made would let the heap grow
-    for hours. Up to ``room`` bytes above the memory held at the start nothing is done, which is
-    fastest: pages that were given back are cleared again when they return.
+    A process that frees objects of many sizes in another order than it creates them would grow for
+    hours. Up to ``room`` bytes above the memory at the start nothing is done. This is fastest,
+    because the system clears every page that was given back and is needed again.
     """
 
     def __init__(self, room: int = SLACK_BYTES) -> None:
@@ -161,13 +163,16 @@ class MemoryCeiling:
         self._ceiling = self._next = held_memory() + room
 
     def enforce(self) -> bool:
-        """Give free memory back if the process holds too much. Returns whether it still is at the
-        ceiling, so that a cache should be dropped. Cheap enough to be called after every batch."""
+        """Give free memory back to the system if the process holds too much.
+
+        Returns True if it still holds too much, so the caller should drop a cache. It is cheap
+        enough to be called after every batch.
+        """
         held, high = held_memory(), False
         if held > self._next:
             release_memory()
             held = held_memory()
             high = held + SLACK_BYTES > self._ceiling
-            self._next = held + SLACK_BYTES  # where the need itself is above the ceiling
+            self._next = held + SLACK_BYTES  # the process may need more than the ceiling
         self._next = max(self._ceiling, min(self._next, held + SLACK_BYTES))
         return high

@@ -1,4 +1,4 @@
-"""Everything a ``_norm_<name>`` cell needs: small tools from what a row holds to turns.
+"""Everything a ``_norm_<name>`` cell needs: small tools that turn a row into turns.
 
     def _norm_wildchat(row):
         return tidy(read_turns(row["conversation"]))

@@ -1,4 +1,4 @@
-"""The command line of the shard preparer, and the one place to import it from.
+"""The command line of the shard preparer.
 
     python -m pipeline_lib.prepare_data --output-dir DIR [--dataset REPO|FOLDER] ...
     python -m pipeline_lib.prepare_data verify DIR [--source REPO|FOLDER]
@@ -14,16 +14,21 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn, TextIO
+from typing import NoReturn, TextIO
 
-if __name__ == "__main__":  # numpy's threads spin when they begin, and nothing here needs them
+if __name__ == "__main__":  # numpy's threads spin when they begin; nothing here needs them
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pipeline_lib import machine
 from pipeline_lib.corpus import manifest, staging
-from pipeline_lib.corpus.pinned import describe, pin
-from pipeline_lib.corpus.prepare import PrepareOptions, prepare, recorded_run
-from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.description import describe, summary
+from pipeline_lib.corpus.layout import absolute_output
+from pipeline_lib.corpus.options import PrepareOptions
+from pipeline_lib.corpus.pinned import pin
+from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.recipe import Recipe, RecipeFields
+from pipeline_lib.corpus.recorded import recorded_run
+from pipeline_lib.corpus.resume_checks import with_changes
 from pipeline_lib.corpus.verify import verify
 from pipeline_lib.corpus.verify_source import verify_against_source
 from pipeline_lib.engines import ENGINES
@@ -64,8 +69,10 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _occupy_streams() -> None:
-    """Open nothing in place of a closed standard stream: a data file would get its number
-    otherwise, and what is meant for the stream."""
+    """Open the null device in place of a standard stream that is closed.
+
+    Otherwise a data file would get the number of the stream, and the text that is meant for it.
+    """
     for number in range(3):
         try:
             os.fstat(number)
@@ -80,7 +87,7 @@ def _fail(error: object, status: int) -> int:
 
 
 def _show(line: str, stream: TextIO | None = None) -> None:
-    """Print a line on a stream of whatever encoding; what that can not spell is escaped."""
+    """Print a line on a stream; characters that its encoding does not have are escaped."""
     stream = stream or sys.stdout
     if stream is not None:
         encoding = stream.encoding or "utf-8"
@@ -116,11 +123,11 @@ def _parser() -> argparse.ArgumentParser:
     recipe("shuffle_buffer_bytes", int, "bytes in the shuffle buffer")
     recipe("tokenization_batch_size", int, "rows in a batch")
     recipe("lanes", int, "independent streams")
-    _add_settings(parser)
+    _add_options(parser)
     return parser
 
 
-def _add_settings(parser: argparse.ArgumentParser) -> None:
+def _add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--encoder", choices=equality.KINDS, default="auto", help="default: auto")
     add("--engine", choices=sorted(ENGINES), default="map", help="what runs lanes")
@@ -140,113 +147,101 @@ def _verify_parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _prepare(options: argparse.Namespace) -> int:
-    if not options.log_interval > 0:
-        raise ValueError(f"log_interval is {options.log_interval}; give seconds above 0")
-    if options.replay and not options.resume:
+def _prepare(given: argparse.Namespace) -> int:
+    if not given.log_interval > 0:
+        raise ValueError(f"log_interval is {given.log_interval}; give seconds above 0")
+    if given.replay and not given.resume:
         raise ValueError("--replay reads the prefix of an unfinished run again; add --resume")
-    target = staging.target_of(options.output_dir)
-    recipe = _resumed_recipe(options, target) if options.resume else Recipe(**_given(options))
-    if options.dry_run:
-        return _dry_run(recipe, target, options.resume)
-    with ProgressReporter(recipe, options.log_interval) as reporter:
-        settings = PrepareOptions(
-            encoder=options.encoder,
-            engine=ENGINES[options.engine],
-            checkpoint_interval=options.checkpoint_interval,
-            verify=options.verify,
-            replay=options.replay,
+    output = absolute_output(given.output_dir)
+    recipe = _resumed_recipe(given, output) if given.resume else Recipe(**_recipe_fields(given))
+    if given.dry_run:
+        return _dry_run(recipe, output, given.resume)
+    reporter = ProgressReporter(
+        given.log_interval,
+        train_tokens=recipe.train_tokens,
+        max_documents=recipe.max_documents,
+        lanes=recipe.lanes,
+    )
+    with reporter:
+        options = PrepareOptions(
+            encoder=given.encoder,
+            engine=ENGINES[given.engine],
+            checkpoint_interval=given.checkpoint_interval,
+            verify=given.verify,
+            replay=given.replay,
             on_progress=reporter,
         )
-        metadata = prepare(recipe, target, resume=options.resume, options=settings)
-    _LOG.info("%s", _last_line(metadata, target))
+        metadata = prepare(recipe, output, resume=given.resume, options=options)
+    _LOG.info("%s", summary(metadata, output))
     return 0
 
 
-def _dry_run(recipe: Recipe, target: Path, resume: bool) -> int:
-    if staging.is_published(target):
-        _show(f"{target} is already complete; nothing would be done")
+def _dry_run(recipe: Recipe, output: Path, resume: bool) -> int:
+    if staging.is_published(output):
+        _show(f"{output} is already complete; nothing would be done")
         return 0
-    recorded = recorded_run(target) if resume else None
-    pinned = pin(recipe, (recorded or {}).get("locations"))
-    for name, value in describe(pinned, target).items():
+    recorded = recorded_run(output) if resume else None
+    pinned = pin(recipe, recorded.locations if recorded else None)
+    for name, value in describe(pinned, output).items():
         _show(f"{name:28} {value}")
     return 0
 
 
-def _given(options: argparse.Namespace) -> dict[str, Any]:
+def _recipe_fields(given: argparse.Namespace) -> RecipeFields:
+    """The fields of the recipe that were given on the command line."""
     names = [field.name for field in dataclasses.fields(Recipe)]
-    found = {name: getattr(options, name, None) for name in names}
+    found = {name: getattr(given, name, None) for name in names}
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _resumed_recipe(options: argparse.Namespace, target: Path) -> Recipe:
-    """The recorded recipe, with the options that were given laid over it."""
-    recorded = recorded_run(target)
-    given = _given(options)
+def _resumed_recipe(given: argparse.Namespace, output: Path) -> Recipe:
+    """The recorded recipe, with the fields that were given laid over it."""
+    recorded = recorded_run(output)
     if recorded is None:
-        staging.require_unfinished(target)  # says whether nothing is there or it is damaged
-        raise NothingToResume(f"nothing is recorded of a run for {target}")
-    fields = {name: value for name, value in recorded["recipe"].items() if name != "algorithm"}
-    for one, other in (("max_documents", "train_tokens"), ("train_tokens", "max_documents")):
-        if one in given:
-            fields[other] = None
-    if given.get("dataset", fields["dataset"]) != fields["dataset"]:
-        fields["config"] = None
-    for name, pinned in (("dataset", "revision"), ("tokenizer", "tokenizer_revision")):
-        if given.get(name, fields[name]) != fields[name]:  # perhaps the path of what is recorded
-            fields[pinned] = None
-    return Recipe(**{**fields, **given})
+        staging.require_unfinished(output)  # says whether nothing is there or it is damaged
+        raise NothingToResume(f"nothing is recorded of a run for {output}")
+    return with_changes(recorded.recipe, _recipe_fields(given))
 
 
-def _last_line(metadata: dict[str, Any], target: Path) -> str:
-    counts, measured = metadata["counts"], metadata["measured"]
-    bound = metadata["recipe"]["max_documents"]
-    ended = "the source ended it"
-    if metadata["train_token_target_reached"]:
-        ended = f"--train-tokens {metadata['recipe']['train_tokens']:,} ended it"
-    elif counts["rows_visited"] == bound:
-        ended = f"--max-documents {bound:,} ended it"
-    return (
-        f"train {counts['train_documents']:,} documents, {counts['train_tokens']:,} tokens; "
-        f"val {counts['val_documents']:,} documents, {counts['val_tokens']:,} tokens; "
-        f"{measured['elapsed_seconds']:.1f} s, {measured['total_tokens_per_second']:,} tokens/s; "
-        f"content {metadata['content_sha256'][:12]}; {ended}; {target}"
-    )
-
-
-def _verify(options: argparse.Namespace) -> int:
-    faults = verify(options.folder, lambda name: _LOG.info("checking %s", name))
-    if not faults and options.source:
-        recipe = manifest.load(options.folder)["recipe"]
-        where = options.tokenizer or recipe["tokenizer"]
-        if where == LOCAL:
-            raise ValueError("the folder was made with a local tokenizer; give it by --tokenizer")
-        revision = None if recipe["dataset"] == FOLDER else recipe["revision"]
-        source = resolve_parquet_files(options.source, recipe["config"], revision)
-        pinned_tokenizer = None if options.tokenizer else recipe["tokenizer_revision"]
-        tokenizer = load_tokenizer(where, revision=pinned_tokenizer, eos_token=recipe["eos_token"])
-        faults, done = verify_against_source(options.folder, source, tokenizer)
-        _show(f"{options.source}: {done}")
+def _verify(given: argparse.Namespace) -> int:
+    faults = verify(given.folder, lambda name: _LOG.info("checking %s", name))
+    if not faults and given.source:
+        faults = _compare_with_source(given)
     for fault in faults:
         _show(f"FAULT {fault}")
-    _show(f"{options.folder}: {'not as it should be' if faults else 'all is well'}")
+    _show(f"{given.folder}: {'not as it should be' if faults else 'all is well'}")
     return 1 if faults else 0
 
 
+def _compare_with_source(given: argparse.Namespace) -> list[str]:
+    recipe = manifest.load(given.folder)["recipe"]
+    where = given.tokenizer or recipe["tokenizer"]
+    if where == LOCAL:
+        raise ValueError("the folder was made with a local tokenizer; give it by --tokenizer")
+    revision = None if recipe["dataset"] == FOLDER else recipe["revision"]
+    source = resolve_parquet_files(given.source, recipe["config"], revision)
+    tokenizer_revision = None if given.tokenizer else recipe["tokenizer_revision"]
+    tokenizer = load_tokenizer(where, revision=tokenizer_revision, eos_token=recipe["eos_token"])
+    faults, done = verify_against_source(given.folder, source, tokenizer)
+    _show(f"{given.source}: {done}")
+    return faults
+
+
 def _tune_process() -> None:
-    """Settings for a process of its own: a heap that does not grow for hours, no search for cycles
-    among the half million objects of a tokenizer file, and a tenth of the wait for the lock
-    that stages hand to each other."""
+    """Settings that only a process of its own may change.
+
+    The heap does not grow for hours; no search for cycles runs among the half million objects of a
+    tokenizer file; and the stages wait a tenth as long for the interpreter lock.
+    """
     machine.keep_heap_small()
     gc.set_threshold(100_000, 50, 50)
     sys.setswitchinterval(0.0005)
 
 
 def _leave(status: int) -> NoReturn:
-    """End at once: all is durable, and taking the interpreter apart costs a tenth of a second.
+    """End at once: everything is durable, and an orderly end of the interpreter costs 0.1 s.
 
-    What could not be printed on the standard output makes status 1; a log may be lost.
+    A line that could not be printed on the standard output makes the status 1; a log may be lost.
     """
     for stream in (sys.stderr, sys.stdout):
         try:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.records import LaneProgress
 
 if TYPE_CHECKING:
@@ -17,30 +16,31 @@ NOMINAL_TOKENS = 6_000_000_000
 _LOG = logging.getLogger(__name__)
 
 
-def report_progress(progress: LaneProgress, recipe: Recipe) -> str:
-    """One line: rows, documents, tokens, rate, elapsed over all sessions, time left.
+def report_progress(progress: LaneProgress, train_tokens: int | None = None, lanes: int = 1) -> str:
+    """One line: rows, documents, tokens, rate, time elapsed over all sessions, time left.
 
-    Time left is to the given bound; without a token bound also the nominal projection to six
-    billion train tokens, labelled as such.
+    ``train_tokens`` bounds the run (None: rows bound it), and each of the ``lanes`` takes an equal
+    part of it. The time left is to the bound. Without a token bound the line also has a nominal
+    projection to six billion train tokens, which it labels so.
     """
     line = (
         f"{progress.rows:,} rows, {progress.documents:,} documents, "
         f"{progress.train_tokens:,} train + {progress.val_tokens:,} val tokens, "
         f"{progress.rate:,.0f} tokens/s, {_duration(progress.elapsed_seconds)} elapsed"
     )
-    share = _share(progress, recipe)
+    share = _share(progress, train_tokens, lanes)
     if share > 0:
         left = progress.elapsed_seconds * max(1 / share - 1, 0)
         line += f", {_duration(left)} left to the bound"
-    if recipe.train_tokens is None and progress.rate > 0:
+    if train_tokens is None and progress.rate > 0:
         nominal = (NOMINAL_TOKENS - progress.train_tokens) / progress.rate
         line += f" (nominal: {_duration(nominal)} to 6 billion train tokens)"
     return line
 
 
-def _share(progress: LaneProgress, recipe: Recipe) -> float:
-    if recipe.train_tokens is not None:
-        return progress.train_tokens / (recipe.train_tokens / recipe.lanes)
+def _share(progress: LaneProgress, train_tokens: int | None, lanes: int) -> float:
+    if train_tokens is not None:
+        return progress.train_tokens / (train_tokens / lanes)
     return progress.rows / max(progress.rows_at_most or 0, 1)
 
 
@@ -59,33 +59,43 @@ def _bar(*, total: int | None = None, desc: str | None = None, unit: str = "it")
 
 
 class ProgressReporter:
-    """Context manager and ``on_progress`` callable; reports at most every ``interval`` seconds."""
+    """Context manager that shows how far a run is; itself the ``on_progress`` of ``prepare``.
+
+    On a terminal it shows a bar, elsewhere a log line at most every ``interval`` seconds.
+    ``train_tokens`` and ``max_documents`` are the bounds of the run, of which one is None;
+    ``lanes`` share them. ``clock`` gives monotonic seconds.
+    """
 
     def __init__(
-        self, recipe: Recipe, interval: float, clock: Callable[[], float] = time.monotonic
+        self,
+        interval: float,
+        *,
+        train_tokens: int | None = None,
+        max_documents: int | None = None,
+        lanes: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._recipe, self._interval, self._clock = recipe, interval, clock
+        self._interval, self._clock = interval, clock
+        self._train_tokens, self._max_documents, self._lanes = train_tokens, max_documents, lanes
         self._last = clock()
         self._bar: tqdm[None] | None = None
 
     def __enter__(self) -> "ProgressReporter":
         if sys.stderr is not None and sys.stderr.isatty():  # it may have been closed
-            total = self._recipe.train_tokens or self._recipe.max_documents
-            unit = "token" if self._recipe.train_tokens else "row"
-            self._bar = _bar(total=total, unit=unit)
+            total = self._train_tokens or self._max_documents
+            self._bar = _bar(total=total, unit="token" if self._train_tokens else "row")
         return self
 
     def __call__(self, progress: LaneProgress) -> None:
         if self._bar is not None:
-            tokens = self._recipe.train_tokens is not None
-            self._bar.n = progress.train_tokens if tokens else progress.rows
+            self._bar.n = progress.train_tokens if self._train_tokens else progress.rows
             self._bar.set_postfix_str(f"{progress.rate:,.0f} tokens/s", refresh=False)
             self._bar.update(0)
             return
         now = self._clock()
         if now - self._last >= self._interval:
             self._last = now
-            _LOG.info("%s", report_progress(progress, self._recipe))
+            _LOG.info("%s", report_progress(progress, self._train_tokens, self._lanes))
 
     def __exit__(
         self,
@@ -98,8 +108,8 @@ class ProgressReporter:
 
 
 class ProgressBars:
-    """One bar for each stage of a notebook. ``step`` is the ``on_progress`` of caches and downloads,
-    ``show_lane`` that of ``prepare``."""
+    """One bar for each stage of a notebook. ``step`` is the ``on_progress`` of caches and
+    downloads, ``show_lane`` is the ``on_progress`` of ``prepare``."""
 
     def __init__(self) -> None:
         self._bars: dict[str, tqdm[None]] = {}

@@ -1,43 +1,46 @@
-"""Plain data that crosses module borders."""
+"""Types of plain data that several modules share."""
 
 from collections.abc import Callable
-from typing import NamedTuple, NotRequired, TypedDict
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 FOLDER = "folder"
-"""``dataset`` of a pinned recipe whose source is a local folder: its path is no identity."""
+"""``dataset`` of a pinned recipe whose source is a local folder: the path does not count."""
 LOCAL = "local"
 """``tokenizer`` of a pinned recipe whose tokenizer is a local file."""
 
+DataRow = dict[str, Any]  # each data set has columns of its own; the registry states their types
+"""A row of a data set: column -> value."""
+
 OnProgress = Callable[[str, int, int], None]
-"""Called with the name of a stage or file, the units that are done, and the units there are."""
+"""Called with the name of a stage or file, the number of finished units, and the total."""
 
 
 ROLES = ("system", "user", "assistant")
-"""Who speaks in a turn. Stored conversations hold a role as its place in this tuple."""
+"""The roles of a turn. Stored conversations hold a role as its index in this tuple."""
 
 
 class Turn(TypedDict):
-    """One turn of a conversation."""
+    """One turn of a conversation; ``role`` is one of ``ROLES``."""
 
     role: str
     content: str
 
 
 class Cursor(NamedTuple):
-    """The next row to read: index into the ordered files, row inside that file."""
+    """The next row to read: index of its file in the file order, row number in that file."""
 
     file: int
     row: int
 
 
 class ShardRecord(TypedDict):
-    """One finished shard as a checkpoint and the manifest name it.
+    """One finished shard, as checkpoints and the manifest list it.
 
-    ``first_document`` is the ordinal, within the split, of the first document with a token
-    in the shard; ``first_token`` is how many of that document's tokens lie in earlier shards.
+    ``first_document``: the number, within the split, of the first document that has a token in the
+    shard. ``first_token``: the number of tokens of that document that are in earlier shards.
     """
 
     file: str
@@ -48,7 +51,7 @@ class ShardRecord(TypedDict):
 
 
 class OpenShard(TypedDict):
-    """The committed part of the shard that is still growing."""
+    """The committed part of the shard that is still being written."""
 
     file: str
     tokens: int
@@ -67,8 +70,11 @@ class WriterState(TypedDict):
 
 
 class SourceFile(TypedDict):
-    """One file of the source; ``footer`` is the digest of a local file's Parquet footer,
-    ``sha256`` and ``mtime_ns`` are from when it was first opened."""
+    """One file of the source.
+
+    ``footer``: digest of the Parquet footer of a local file. ``sha256`` and ``mtime_ns``: recorded
+    when the file was first opened.
+    """
 
     name: str
     size: int
@@ -80,8 +86,8 @@ class SourceFile(TypedDict):
 class TurnBatch(NamedTuple):
     """Turns of several conversations in columns.
 
-    ``contents`` are UTF-8; ``roles`` (int8) are places in ``ROLES``; conversation ``i`` has
-    the turns from ``offsets[i]`` up to ``offsets[i + 1]`` (int64).
+    ``contents``: UTF-8. ``roles`` (int8): indices in ``ROLES``. ``offsets`` (int64): conversation
+    ``i`` has the turns ``offsets[i]:offsets[i + 1]``.
     """
 
     contents: list[bytes]
@@ -90,8 +96,11 @@ class TurnBatch(NamedTuple):
 
 
 class LaneProgress(NamedTuple):
-    """How far a lane is. ``rate``: tokens written per second since this process began;
-    ``rows_at_most``: the bound, or the rows of the source where those are known and fewer."""
+    """The progress of a lane.
+
+    ``rate``: tokens written per second since this process started. ``rows_at_most``: the limit of
+    rows, or the number of rows in the source if it is known and smaller.
+    """
 
     lane: int
     rows: int
@@ -101,3 +110,21 @@ class LaneProgress(NamedTuple):
     elapsed_seconds: float
     rate: float
     rows_at_most: int | None = None
+
+
+class TokenizerMetadata(TypedDict):
+    """A pinned tokenizer. ``sha256``: hex, of its normalised JSON. ``vocab_size``: largest id + 1.
+
+    The last three say how it is used: always as a fast tokenizer, which adds no special token of
+    its own, and every document is followed by the end token.
+    """
+
+    repository: str
+    revision: str
+    sha256: str
+    vocab_size: int
+    eos_token: str
+    eos_id: int
+    use_fast: bool
+    add_special_tokens: bool
+    append_eos: bool

@@ -1,9 +1,9 @@
-"""The order of documents: seeded file order, bounded shuffle, batches. Pure.
+"""The order of documents: a seeded order of files, and a shuffle in bounded memory. Pure.
 
-Only raw 64-bit outputs of PCG64 are drawn, because numpy guarantees those for ever (its
-``Generator`` methods it does not), one per decision, scaled by ``(raw * n) >> 64``. So the
-whole state of the dice is one integer, the number of draws. Draws depend on the sequence of
-rows alone, never on how a reader cuts it into batches.
+Random decisions use only raw 64-bit outputs of PCG64: numpy guarantees that these never change (for
+``Generator`` methods it does not). Each decision takes one output, scaled by ``(raw * n) >> 64``,
+so the whole random state is one integer, the number of draws. The draws depend only on the sequence
+of rows, not on the blocks in which a reader delivers them.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Sequence
@@ -25,12 +25,12 @@ _BLOCK = 4_096
 
 
 def source_rng(seed: int, stream: int) -> np.random.PCG64:
-    """The bit generator of one stream: 0 orders files, 1 + lane shuffles documents."""
+    """The random generator of one stream: 0 orders files, 1 + lane shuffles documents."""
     return np.random.PCG64(np.random.SeedSequence([seed, stream]))
 
 
 class Dice:
-    """Draws below a bound from raw 64-bit outputs; ``draws`` is the whole state."""
+    """Random integers below a bound, from raw 64-bit outputs; ``draws`` is the whole state."""
 
     def __init__(self, seed: int, stream: int, draws: int = 0) -> None:
         self._generator = source_rng(seed, stream)
@@ -39,7 +39,7 @@ class Dice:
         self._ahead: list[int] = []
 
     def below(self, n: int) -> int:
-        """An integer in [0, n)."""
+        """A random integer in [0, n)."""
         if not self._ahead:
             self._ahead = self._generator.random_raw(_BLOCK).tolist()
             self._ahead.reverse()
@@ -48,12 +48,12 @@ class Dice:
 
 
 def shuffled(items: Sequence[Item], dice: Dice) -> list[Item]:
-    """A new list in drawn order (Fisher-Yates, from the end)."""
-    out = list(items)
-    for last in range(len(out) - 1, 0, -1):
+    """A new list in random order (Fisher-Yates, from the end)."""
+    result = list(items)
+    for last in range(len(result) - 1, 0, -1):
         other = dice.below(last + 1)
-        out[last], out[other] = out[other], out[last]
-    return out
+        result[last], result[other] = result[other], result[last]
+    return result
 
 
 def file_order(names: Iterable[str], seed: int) -> list[str]:
@@ -62,7 +62,7 @@ def file_order(names: Iterable[str], seed: int) -> list[str]:
 
 
 class RowBlock(NamedTuple):
-    """Consecutive rows of one file: index in the file order, number of the first row."""
+    """Consecutive rows of one file: its index in the file order, number of the first row, rows."""
 
     file: int
     first: int
@@ -70,10 +70,10 @@ class RowBlock(NamedTuple):
 
 
 class ShuffleState(NamedTuple):
-    """Where a shuffle stands: the next row to read, draws made, documents held.
+    """The state of a shuffle: the next row to read, the number of draws, the held documents.
 
-    ``draining`` says that the source is exhausted and ``buffer`` is already in its final,
-    drawn order, the next one to leave at its end.
+    ``draining``: the source is exhausted and ``buffer`` is already shuffled; its last document is
+    emitted next.
     """
 
     cursor: Cursor
@@ -83,12 +83,12 @@ class ShuffleState(NamedTuple):
 
 
 class ShuffleBuffer:
-    """A bounded shuffle that can be stopped and continued behind any document it emitted.
+    """A shuffle in bounded memory that can stop after any document and continue there.
 
-    Holds up to ``capacity`` documents; once full, each further document takes a drawn slot
-    whose document leaves. While it also holds more than ``capacity_bytes`` and more than one
-    document, further drawn ones leave (the last fills the gap). At the end the rest is
-    shuffled and drained.
+    It holds up to ``capacity`` documents. Once it is full, each new document replaces the document
+    in a random slot, which is emitted. While it holds more than ``capacity_bytes`` and more than
+    one document, further random documents are emitted; the last document fills each gap. At the end
+    the rest is shuffled and emitted.
     """
 
     def __init__(
@@ -105,17 +105,17 @@ class ShuffleBuffer:
     def restored(
         cls, state: ShuffleState, dice: Dice, capacity: int, capacity_bytes: int
     ) -> "ShuffleBuffer":
-        """The buffer as ``state`` describes it; ``dice`` must stand at ``state.draws``."""
+        """The buffer in a saved state; ``dice`` must be at ``state.draws``."""
         buffer = cls(dice, capacity, capacity_bytes, state.cursor)
         buffer._held, buffer._draining = list(state.buffer), state.draining
         buffer._bytes = sum(len(row) for row in state.buffer if row is not None)
         return buffer
 
     def run(self, blocks: Iterable[RowBlock]) -> Generator[Row, None, None]:
-        """Emit every row once; at each yield ``state`` is what a continued run begins with."""
+        """Emit every row once; a run that continues from ``state()`` of a yield emits the rest."""
         held, capacity, below = self._held, self._capacity, self._dice.below
         if not self._draining:
-            yield from self._overflow()  # a stop between two that left for one row
+            yield from self._overflow()  # the last run may have stopped during an overflow
             for file, first, rows in blocks:
                 self._file = file
                 for self._row, row in enumerate(rows, first + 1):
@@ -144,11 +144,11 @@ class ShuffleBuffer:
             yield leaving
 
     def state(self) -> ShuffleState:
-        """A snapshot; the list is copied, the documents are shared."""
+        """The state with its documents; the list is copied, the documents are shared."""
         return self.position()._replace(buffer=list(self._held))
 
     def position(self) -> ShuffleState:
-        """A snapshot without the documents."""
+        """The state without its documents."""
         cursor = Cursor(self._file, self._row)
         return ShuffleState(cursor, self._dice.draws, [], self._draining)
 
@@ -156,6 +156,6 @@ class ShuffleBuffer:
 def shuffled_texts(
     rows: Iterable[Row], *, seed: int, capacity: int, capacity_bytes: int, lane: int = 0
 ) -> Iterator[Row]:
-    """The rows of a source in the order a fresh run visits them."""
+    """The rows of a source in the order in which a new run emits them."""
     dice = Dice(seed, DOCUMENT_STREAM + lane)
     return ShuffleBuffer(dice, capacity, capacity_bytes).run([RowBlock(0, 0, list(rows))])

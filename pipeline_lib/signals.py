@@ -1,4 +1,4 @@
-"""The first SIGINT or SIGTERM asks for a stop after the next commit; the second stops at once."""
+"""The first SIGINT or SIGTERM requests a stop after the next commit; the second stops at once."""
 
 import logging
 import signal
@@ -10,9 +10,9 @@ _LOG = logging.getLogger(__name__)
 
 
 class StopRequest:
-    """Context manager that catches the two signals; ``signum`` is set once one came.
+    """Context manager that catches both signals; ``signum`` is the first one, None before.
 
-    Handlers can only be installed in the main thread; elsewhere this does nothing.
+    Handlers can only be installed in the main thread; in other threads this does nothing.
     """
 
     def __init__(self) -> None:
@@ -21,7 +21,7 @@ class StopRequest:
 
     @property
     def requested(self) -> bool:
-        """Whether a stop was asked for."""
+        """Whether a stop was requested."""
         return self.signum is not None
 
     def __enter__(self) -> "StopRequest":
@@ -35,7 +35,7 @@ class StopRequest:
             raise KeyboardInterrupt
         self.signum = signum
         _LOG.warning(
-            "%s: stopping at the end of the batch, after a commit; once more stops at once",
+            "%s: stopping at the end of the batch, after a commit; a second signal stops at once",
             signal.Signals(signum).name,
         )
 

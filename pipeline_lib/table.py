@@ -1,4 +1,4 @@
-"""A small table to look at: named columns, rows, and a plain-text picture of them."""
+"""A small table for display: named columns and rows, shown as text or HTML."""
 
 import html
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ Cell = str | int | float | None
 
 @dataclass(frozen=True, repr=False)
 class Table:
-    """Rows under named columns; ``str`` aligns them, a notebook shows HTML."""
+    """Rows under named columns; ``str`` gives aligned text, a notebook shows HTML."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -38,7 +38,7 @@ class Table:
         return f"<table><tr>{head}</tr>{body}</table>"
 
     def column(self, name: str) -> list[Cell]:
-        """The cells under one name; ``ValueError`` if there is no such column."""
+        """The cells of one column; ``ValueError`` if there is no such column."""
         place = self.columns.index(name)
         return [row[place] for row in self.rows]
 

@@ -1,4 +1,4 @@
-"""What the chat tests share: a small tokenizer, and conversations on disk."""
+"""Helpers of the chat tests: small tokenizers, rows in memory, and conversations on disk."""
 
 import functools
 import itertools
@@ -25,13 +25,13 @@ TEXTS = ["the quick brown fox", "Grüße aus Köln", "1 + 1 = 2, yes", "user sys
 
 
 def turns(*contents: str, first: str = "user") -> list[Turn]:
-    """Alternating turns."""
+    """Alternating turns; ``first`` is the role of the first one."""
     roles = ["user", "assistant"] if first == "user" else ["assistant", "user"]
     return [Turn(role=roles[i % 2], content=content) for i, content in enumerate(contents)]
 
 
-def chat_of(number: int, rounds: int = 1) -> list[Turn]:
-    """A conversation that no other number has."""
+def numbered_chat(number: int, rounds: int = 1) -> list[Turn]:
+    """A conversation that is different for each number, of ``2 * rounds`` turns."""
     lines = [f"{'question' if i % 2 == 0 else 'answer no'} {number} {i}" for i in range(2 * rounds)]
     return turns(*lines)
 
@@ -50,7 +50,7 @@ class ListRows:
         return {name: [self.rows[place][name] for place in places] for name in names}
 
 
-def rows_of(rows: Sequence[Mapping[str, Any]], *, tree: bool = False) -> SourceRows:
+def source_rows(rows: Sequence[Mapping[str, Any]], *, tree: bool = False) -> SourceRows:
     """A source with these rows."""
     return SourceRows(ListRows(rows), digest.sha256_bytes(repr(rows).encode()), tree)
 
@@ -60,30 +60,32 @@ def as_it_is(row: dict[str, Any]) -> Any:
     return row["result"]
 
 
-CHATS = rows_of([{"result": chat_of(i)} for i in range(40)])
+CHATS = source_rows([{"result": numbered_chat(i)} for i in range(40)])
 
 
-def run(
+def normalized(
     root: Path, rows: SourceRows, normalizer: Normalizer = as_it_is, **options: Any
 ) -> Normalized:
-    """One source, normalised."""
+    """The rows, normalised as a source of the name ``one``."""
     options = {"seed": 7, "val_fraction": 0.25} | options
     return normalize({"one": rows}, {"one": normalizer}, CacheOptions(root), **options)
 
 
-def stored(
+def stored_conversations(
     root: Path, sources: Mapping[str, Sequence[Any]], *, val_fraction: float = 1e-9
 ) -> Normalized:
-    """Results, stored as if a normalizer had returned them; practically all of them in train."""
-    rows = {name: rows_of([{"result": r} for r in results]) for name, results in sources.items()}
-    site = CacheOptions(root)
-    return normalize(rows, dict.fromkeys(rows, as_it_is), site, seed=7, val_fraction=val_fraction)
+    """Results, stored as if a normalizer had returned them; nearly all of them are in train."""
+    rows = {
+        name: source_rows([{"result": r} for r in results]) for name, results in sources.items()
+    }
+    cache = CacheOptions(root)
+    return normalize(rows, dict.fromkeys(rows, as_it_is), cache, seed=7, val_fraction=val_fraction)
 
 
 @functools.cache
 def tokenizer(vocab_size: int = 300) -> Tokenizer:
     """A byte-level BPE with the control tokens."""
-    return loaded(train_bpe(TEXTS * 20, vocab_size=vocab_size).json)
+    return tokenizer_from_json(train_bpe(TEXTS * 20, vocab_size=vocab_size).json)
 
 
 def control_id(token: str) -> int:
@@ -92,7 +94,7 @@ def control_id(token: str) -> int:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder, locks aside."""
+    """Relative path -> bytes of every file below a folder, without lock files."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(folder.rglob("*"))
@@ -108,14 +110,14 @@ WIDE = {
     "<|im_sep|>": 200_266,
     "<|pad|>": 200_267,
 }
-"""Where a vocabulary of the size of o200k has its control tokens, with holes between."""
+"""Ids of control tokens in a vocabulary as large as o200k, with unused ids between them."""
 
 
 @functools.cache
 def wide_tokenizer() -> Tokenizer:
     """A byte-level BPE of 199,998 ids and the control tokens of ``WIDE``.
 
-    All pairs of bytes are merged, and triples of small letters, whose ids pass 65,536.
+    It merges all pairs of bytes, then triples that start with small letters, to ids above 65,536.
     """
     symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
     small = "abcdefghijklmnopqrstuvwxyz"
@@ -124,23 +126,23 @@ def wide_tokenizer() -> Tokenizer:
     merges = [*pairs, *itertools.islice(triples, 199_998 - 256 - len(pairs))]
     names = [*symbols, *(a + b for a, b in merges)]
     model = models.BPE(vocab={name: i for i, name in enumerate(names)} | WIDE, merges=merges)
-    made = ReferenceTokenizer(model)
-    made.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    made.decoder = decoders.ByteLevel()
-    made.add_special_tokens([*WIDE])
-    return loaded(made.to_str().encode())
+    reference = ReferenceTokenizer(model)
+    reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    reference.decoder = decoders.ByteLevel()
+    reference.add_special_tokens([*WIDE])
+    return tokenizer_from_json(reference.to_str().encode())
 
 
 def with_ordinary_marks(known: Tokenizer) -> Tokenizer:
-    """The same with all control tokens but its end token as ordinary added tokens."""
+    """The same tokenizer; all control tokens but the end token are ordinary added tokens."""
     fields = json.loads(known.json)
     for token in fields["added_tokens"]:
         token["special"] = token["content"] == known.eos_token
-    return loaded(json.dumps(fields).encode())
+    return tokenizer_from_json(json.dumps(fields).encode())
 
 
-def loaded(data: bytes, **options: Any) -> Tokenizer:
-    """A tokenizer from the bytes of its file."""
+def tokenizer_from_json(data: bytes, **options: Any) -> Tokenizer:
+    """A tokenizer from the content of its ``tokenizer.json``."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "tokenizer.json")
         path.write_bytes(data)

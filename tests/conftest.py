@@ -1,9 +1,9 @@
-"""Fixtures of all tests, and the world they run in: a hub on loopback and no other network.
+"""Fixtures of all tests, and their environment: a hub on loopback and no other network.
 
-The Hub clients read HF_ENDPOINT and HF_HOME once, when they are imported, and subprocesses
-read them from the environment. Both are therefore set here, before any test module is
-imported, to one server and one temporary folder a test process (each pytest-xdist worker
-is one); the ``hub`` fixture empties both for every test.
+The Hub clients read HF_ENDPOINT and HF_HOME once, when they are imported, and subprocesses read
+them from the environment. So both are set here, before any test module is imported: one server and
+one temporary folder for each test process (each pytest-xdist worker is one). The ``hub`` fixture
+empties both for every test.
 """
 
 import os

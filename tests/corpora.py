@@ -1,7 +1,7 @@
 """Small corpora, tokenizers and recipes that the tests of the shard preparer share.
 
-All text is made here from a counter, so every test knows the rows it wrote, and two machines
-write the same ones.
+All text is made from a counter, so every test knows its rows, and every machine writes the same
+ones.
 """
 
 import hashlib
@@ -18,9 +18,19 @@ from loopback_hub.publish import byte_level_tokenizer
 from numpy.typing import NDArray
 
 from pipeline_lib.corpus import manifest
-from pipeline_lib.corpus.prepare import PrepareOptions
+from pipeline_lib.corpus.layout import MANIFEST
+from pipeline_lib.corpus.options import PrepareOptions
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.staging import MANIFEST
+from pipeline_lib.corpus.state import (
+    BySplit,
+    Checkpoint,
+    LaneState,
+    Locations,
+    ReaderMetadata,
+    ShuffleMetadata,
+    SnapshotRecord,
+)
+from pipeline_lib.records import Cursor, TokenizerMetadata, WriterState
 
 EOS = "<|endoftext|>"
 WORDS = [
@@ -28,23 +38,23 @@ WORDS = [
     "birds", "sing", "while", "rain", "fell",
 ]  # fmt: skip
 REFERENCE = PrepareOptions(encoder="tokenizers")
-"""The reference encoder starts without a probe, which many short runs would notice."""
+"""The reference encoder starts without a probe, which saves time in many short runs."""
 
 
 def text(number: int) -> str:
-    """Document ``number``: between one and some thirty words, no two alike."""
+    """Document ``number``: 1 to 30 words and the number, so no two are equal."""
     seeds = hashlib.sha256(str(number).encode()).digest()
     words = [WORDS[byte % len(WORDS)] for byte in seeds[: 1 + seeds[0] % 30]]
     return f"{' '.join(words)} {number}."
 
 
 def texts(count: int, first: int = 0) -> list[str]:
-    """Documents ``first`` to ``first + count``."""
+    """``count`` documents from number ``first`` on."""
     return [text(number) for number in range(first, first + count)]
 
 
 def rows(count: int, first: int = 0) -> list[str | None]:
-    """Documents with a null, an empty and a white-space row among each fifty."""
+    """Documents; among every fifty rows one is null, one empty, and one white space."""
     special: dict[int, str | None] = {7: None, 19: "", 31: " \n\u3000\t"}
     return [special.get(n % 50, text(n)) for n in range(first, first + count)]
 
@@ -104,8 +114,38 @@ def small_recipe(folder: Path, **changes: Any) -> Recipe:
     return Recipe(**(sizes | changes))
 
 
+def lane_state(**changes: Any) -> LaneState:
+    """The state of a lane that has visited nothing; ``changes`` replace fields of it."""
+    nothing = WriterState(shards=[], open=None, documents=0, tokens=0)
+    shuffle = ShuffleMetadata(algorithm="", files=[1337, 0], documents=[[1337, 1]])
+    reader = ReaderMetadata(
+        files=["a"], sizes={"a": 1}, footers={}, interface="parquet", column="text",
+        batch_size=16, read={"pre_buffer": False, "batch_rows": 512}, shuffle=shuffle,
+    )  # fmt: skip
+    tokenizer = TokenizerMetadata(
+        repository="local", revision="", sha256="", vocab_size=300, eos_token=EOS, eos_id=0,
+        use_fast=True, add_special_tokens=False, append_eos=True,
+    )  # fmt: skip
+    fields: dict[str, Any] = {
+        "generation": 1, "lane": 0, "finished": False, "recipe": Recipe(dataset="folder").fields(),
+        "tokenizer": tokenizer, "reader": reader, "source_files": {},
+        "locations": Locations(dataset="/corpus", tokenizer="/tokenizer"), "versions": {},
+        "encoder": None, "source_rows_visited": 0, "source_digest": "00" * 32, "nulls": 0,
+        "blanks": 0, "prefetched_documents_not_written": 0, "train_token_target_reached": None,
+        "writers": BySplit(train=nothing, val=nothing), "elapsed_seconds": 0.0,
+    }  # fmt: skip
+    return LaneState(**(fields | changes))
+
+
+def a_checkpoint(**changes: Any) -> Checkpoint:
+    """A commit of such a state, whose buffer is empty."""
+    buffer = SnapshotRecord(file="buffer_000001.bin", documents=0, sha256="")
+    state = vars(lane_state(**changes))
+    return Checkpoint(**state, cursor=Cursor(0, 0), draws=0, draining=False, buffer=buffer)
+
+
 def contents(folder: Path) -> dict[str, bytes]:
-    """Every file below a published folder; of the manifest all but what was measured."""
+    """Name -> bytes of every file below a published folder; the manifest without measurements."""
     found = {p.relative_to(folder).as_posix(): p for p in folder.rglob("*") if p.is_file()}
     data = {name: path.read_bytes() for name, path in found.items()}
     if MANIFEST in data:
@@ -122,7 +162,7 @@ def tokens_of(folder: Path, split: str) -> NDArray[Any]:
 
 
 def documents_of(folder: Path, split: str, eos: int) -> list[list[int]]:
-    """The ids of each document of one split, end tokens taken off."""
+    """The ids of each document of one split, without end tokens."""
     ids = tokens_of(folder, split).tolist()
     found: list[list[int]] = [[]]
     for token in ids:

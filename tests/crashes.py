@@ -1,8 +1,8 @@
-"""Death and damage at a chosen place: ``system_calls.system`` is the seam.
+"""Simulated crashes and damage at a chosen call; ``system_calls.system`` is replaced for this.
 
-A process that dies does nothing more, so after the chosen call every further one dies too,
-whatever ``finally`` blocks run. fsync is counted but not carried out: killing a process loses
-no written byte, so it would only cost time.
+A process that died does nothing more, so every call after the chosen one dies too, also those in
+``finally`` blocks. fsync is counted but not executed: a killed process loses no written byte, so
+fsync would only cost time.
 """
 
 import contextlib
@@ -13,9 +13,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+from pipeline_lib.corpus.layout import staging_folder
+from pipeline_lib.corpus.manifest import Manifest
+from pipeline_lib.corpus.options import PrepareOptions
+from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.staging import staging_of
 from pipeline_lib.records import LaneProgress
 from pipeline_lib.storage import system_calls
 
@@ -23,14 +25,14 @@ CALLS = tuple(vars(system_calls.system))
 
 
 class Killed(BaseException):
-    """Stands for SIGKILL: nothing of ours catches it."""
+    """Stands for SIGKILL: no code of the library catches it."""
 
 
 class Seam:
     """Counts durable calls; at call number ``at`` the process dies or the call fails.
 
-    ``torn``: half of that call's effect happens first. ``error``: raise this once instead of
-    dying. ``only``: count calls of this name alone.
+    ``torn``: half of the effect of that call happens first. ``error``: the call raises this once,
+    instead of a death. ``only``: only calls of this name are counted.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ def _half(name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> No
 
 @contextlib.contextmanager
 def seam(at: int = -1, **kind: Any) -> Iterator[Seam]:
-    """Durable calls go through a ``Seam`` inside the block; -1 only counts."""
+    """Inside the block durable calls go through a ``Seam``; ``at=-1`` only counts them."""
     watched, real = Seam(at, **kind), dict(vars(system_calls.system))
     for name in CALLS:
         setattr(system_calls.system, name, watched.wrapped(name, real[name]))
@@ -86,7 +88,7 @@ def seam(at: int = -1, **kind: Any) -> Iterator[Seam]:
 
 
 def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
-    """Whether the work gets to its end with a death at call ``at``."""
+    """Do the work with a death at call ``at``; True if it ended before that call."""
     with seam(at, **kind):
         try:
             work()
@@ -97,9 +99,9 @@ def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
 
 @contextlib.contextmanager
 def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
-    """Another process's work is done just before durable call ``at`` of the block's own.
+    """Just before durable call ``at`` of the block, ``other`` does the work of another process.
 
-    Yields the names of the calls so far; the other's calls are not among them.
+    Yields the names of the block's own calls so far.
     """
     real, names = dict(vars(system_calls.system)), list[str]()
     within = False
@@ -128,17 +130,25 @@ def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
 
 
 def ticking() -> Callable[[], float]:
-    """A clock that moves one second on whenever it is asked."""
+    """A clock that advances by one second on every call."""
     return map(float, itertools.count()).__next__
 
 
 def committing(**more: Any) -> PrepareOptions:
-    """Settings of a run that commits behind every batch, by the reference encoder."""
+    """Options of a run with the reference encoder that commits after every batch."""
     return PrepareOptions(encoder="tokenizers", checkpoint_interval=1, clock=ticking(), **more)
 
 
+def run(recipe: Recipe, target: Path, **options: Any) -> Manifest:
+    """Begin a run, or go on with it, and commit behind every batch."""
+    return prepare(recipe, target, resume="auto", options=committing(**options))
+
+
 def leave_unfinished(recipe: Recipe, target: Path, batches: int = 4, lane: int = 0) -> Path:
-    """Start a run and kill it in batch number ``batches``, the others committed."""
+    """Start a run and kill it in batch number ``batches``; earlier batches are committed.
+
+    Returns the staging folder.
+    """
     seen = 0
 
     def die(progress: LaneProgress) -> None:
@@ -151,7 +161,7 @@ def leave_unfinished(recipe: Recipe, target: Path, batches: int = 4, lane: int =
         prepare(recipe, target, options=committing(on_progress=die))
     if seen != batches:
         raise ValueError(f"the run ended in batch {seen}, before it could be killed in {batches}")
-    return staging_of(target)
+    return staging_folder(target)
 
 
 def flip(path: Path, position: int) -> None:
@@ -162,6 +172,6 @@ def flip(path: Path, position: int) -> None:
 
 
 def touch(path: Path, seconds: int = 5) -> None:
-    """Move a file's time of change without changing the file."""
+    """Move the modification time of a file without changing its content."""
     stat = path.stat()
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns + seconds * 10**9))

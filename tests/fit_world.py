@@ -1,4 +1,4 @@
-"""What the tests of the look ahead share: small chat data sets, and a whole run over them."""
+"""Helpers of the preflight tests: small chat data sets, and a whole run over them."""
 
 import hashlib
 from collections.abc import Mapping
@@ -16,27 +16,31 @@ from pipeline_lib.corpus.prepare import PrepareOptions, prepare
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.downloads.plans import FetchOptions
 from pipeline_lib.downloads.registry import DatasetSpec
+from pipeline_lib.downloads.sizes import Size
 from pipeline_lib.hub.retry import RetryPolicy
 from pipeline_lib.preflight.amounts import SizingParameters
+from pipeline_lib.preflight.reuse import Held, Reusable
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
 
 QUICK = RetryPolicy(tries=1)
-RUN = SizingParameters(max_len=128, vocab_size=1_024, train_tokens=20_000)
+PARAMETERS = SizingParameters(max_len=128, vocab_size=1_024, train_tokens=20_000)
+KINDS = ("normalized-chat", "tokenizer", "shards", "pretrain", "sft", "dpo")
+ALL_DONE = Reusable(dict.fromkeys(KINDS, Held(0, complete=True)))
 MESSAGES = pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))
 SYLLABLES = [a + b for a in ("ba", "do", "ke", "li") for b in ("mu", "nap", "s", "rete")]
 
 
 def words(number: int, count: int) -> str:
-    """Some hundreds of words that no other number has in this order."""
+    """``count`` words, in an order that is different for each number."""
     drawn = hashlib.shake_128(str(number).encode()).digest(2 * count)
     pairs = zip(drawn[::2], drawn[1::2], strict=True)
     return " ".join(SYLLABLES[a % 16] + SYLLABLES[b % 16] + SYLLABLES[a // 16] for a, b in pairs)
 
 
 def chats(count: int, first: int = 0) -> pa.Table:
-    """Conversations of two or four turns, with a column beside that no normalizer reads."""
+    """Conversations of two or four turns, and a column that no normalizer reads."""
     rows = [
         {
             "id": hashlib.sha256(str(number).encode()).hexdigest(),
@@ -55,14 +59,19 @@ def documents(count: int) -> pa.Table:
     return pa.table({"text": [words(-1 - number, 40) for number in range(count)]})
 
 
+def corpus_of(text: int, documents: int) -> Size:
+    """The size of a corpus of which nothing is left to fetch."""
+    return Size("corpus", documents, 0, 0, text=text)
+
+
 def source(**more: Any) -> DatasetSpec:
-    """The registry's entry for such a data set."""
+    """The registry entry of such a data set; ``more`` replaces fields of it."""
     chosen = {"path": "acme/chat", "columns": {"messages": MESSAGES}, "role": "dialogue"} | more
     return DatasetSpec(licence="MIT", citation="none", **chosen)
 
 
 def options(limit: int = -1) -> FetchOptions:
-    """Everything, or a limit, in no time."""
+    """Options that fetch everything or ``limit`` rows, without retries."""
     return FetchOptions(limit, seed=7, retries=QUICK)
 
 
@@ -73,27 +82,31 @@ def _turns(row: dict[str, Any]) -> Result:
 def run_all(
     sources: Mapping[str, DatasetSpec],
     data_dir: Path,
-    run: SizingParameters = RUN,
+    parameters: SizingParameters = PARAMETERS,
     corpus: str | None = None,
 ) -> None:
-    """All stages behind the download; shards from a folder or a Hub data set."""
-    site, seed = CacheOptions(data_dir / "cache"), options().seed
+    """All stages after the download; ``corpus`` is a folder or Hub data set for the shards."""
+    cache, seed = CacheOptions(data_dir / "cache"), options().seed
     rows = {name: open_rows(data_dir / name, source) for name, source in sources.items()}
     normalizers = dict.fromkeys(rows, _turns)
-    normalized = normalize(rows, normalizers, site, seed=seed, val_fraction=run.val_fraction)
-    mixture = mix(normalized.train, run.weights, seed=seed, optional=tuple(run.weights))
-    trained = train_tokenizer(mixture, site, vocab_size=run.vocab_size)
+    normalized = normalize(
+        rows, normalizers, cache, seed=seed, val_fraction=parameters.val_fraction
+    )
+    mixture = mix(
+        normalized.train, parameters.weights, seed=seed, optional=tuple(parameters.weights)
+    )
+    trained = train_tokenizer(mixture, cache, vocab_size=parameters.vocab_size)
     if corpus is not None:
         recipe = Recipe(
             dataset=corpus,
-            config="default" if run.corpus else None,
+            config="default" if parameters.corpus else None,
             tokenizer=str(trained.folder),
-            train_tokens=run.train_tokens,
+            train_tokens=parameters.train_tokens,
             seed=seed,
-            val_fraction=run.val_fraction,
+            val_fraction=parameters.val_fraction,
         )
         settings = PrepareOptions(encoder="tokenizers")
         prepare(recipe, data_dir / "shards" / "corpus", resume="auto", options=settings)
-    pretrain_cache(site, mixture, trained.tokenizer)
-    sft_cache(site, normalized.train, trained.tokenizer, max_len=run.max_len)
-    dpo_cache(site, normalized.train, trained.tokenizer, max_len=run.max_len)
+    pretrain_cache(cache, mixture, trained.tokenizer)
+    sft_cache(cache, normalized.train, trained.tokenizer, max_len=parameters.max_len)
+    dpo_cache(cache, normalized.train, trained.tokenizer, max_len=parameters.max_len)

@@ -1,4 +1,4 @@
-"""One corpus and one tokenizer whose bytes are written down here, whatever library is installed."""
+"""One corpus and one tokenizer with fixed bytes, which no installed library can change."""
 
 import base64
 import json
@@ -57,7 +57,7 @@ def tokenizer_json() -> bytes:
 
 
 def write_world(folder: Path) -> None:
-    """The corpus and the tokenizer, where ``small_recipe`` looks for them."""
+    """Write the corpus and the tokenizer to the folders in which ``small_recipe`` expects them."""
     (folder / "corpus").mkdir()
     (folder / "corpus" / "part-0.parquet").write_bytes(PARQUET)
     tokenizer_file(folder / "tokenizer", tokenizer_json())

@@ -1,4 +1,4 @@
-"""Keyed folders with something in them."""
+"""Keyed folders with committed content."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,7 +19,7 @@ def folder_with(
     complete: bool = True,
     details: int = 0,
 ) -> KeyedFolder:
-    """A folder in which five units and these files are committed."""
+    """A keyed folder with one commit of five units and these files."""
     folder = KeyedFolder(root, kind, key)
     with GrowingFolder(folder, int, 0) as writer:
         for name, data in files.items():

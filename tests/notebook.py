@@ -1,4 +1,4 @@
-"""The project's notebook as tests use it: its cells, its functions, and small runs of it."""
+"""The project's notebook for tests: its cells, its functions, and small runs of it."""
 
 import copy
 import json
@@ -42,9 +42,9 @@ def normalizers() -> dict[str, Any]:
 def small(
     data_dir: Path, *, until: str | None = None, extra: str = "", **parameters: Any
 ) -> Notebook:
-    """A copy with other parameters, perhaps ending with cell ``until``.
+    """A copy with other parameters; with ``until`` it ends with this cell.
 
-    ``extra`` is code that runs behind the cell ``cache``.
+    ``extra`` is code that runs after the cell ``cache``.
     """
     notebook = copy.deepcopy(load())
     ids = [cell.id for cell in notebook.cells]

@@ -20,8 +20,7 @@ from loopback_hub.publish import (
     publish_tokenizer,
 )
 
-from pipeline_lib.corpus.checkpoint import CURRENT, PREVIOUS
-from pipeline_lib.corpus.staging import MANIFEST
+from pipeline_lib.corpus.layout import CHECKPOINT, MANIFEST, PREVIOUS
 from pipeline_lib.prepare_data import main
 
 ROOT = Path(__file__).parent.parent
@@ -293,7 +292,7 @@ def test_resuming_a_published_run_says_so_and_succeeds(
 
 def test_damage_is_not_taken_for_absence(world: Path, capsys: pytest.CaptureFixture[str]) -> None:
     staging = interrupted(world)
-    for name in (CURRENT, PREVIOUS):
+    for name in (CHECKPOINT, PREVIOUS):
         (staging / name).write_bytes(b"")
     before = contents(staging)
     for options in (only_resume(world), command(world), command(world, "--resume")):
@@ -392,7 +391,7 @@ def test_a_signal_commits_and_ends_with_its_status(
         last = child.stderr.read().strip().splitlines()[-1]
     assert child.returncode == status
     assert last.startswith(f"prepare_data: stopped by signal {int(signum)} after ")
-    fields = json.loads((large / "out.incomplete" / CURRENT).read_bytes())
+    fields = json.loads((large / "out.incomplete" / CHECKPOINT).read_bytes())
     assert 0 < fields["source_rows_visited"] < 3_000 and not fields["finished"]
 
 
@@ -402,7 +401,7 @@ def test_the_real_command_killed_at_random_instants_ends_in_the_same_bytes(large
     dice, kills = random.Random(5), 0
     options = slow_options(large)
     while kills < 4:
-        resume = ["--resume"] if (large / "out.incomplete" / CURRENT).exists() else []
+        resume = ["--resume"] if (large / "out.incomplete" / CHECKPOINT).exists() else []
         with start(large, *options, *resume) as child:
             wanted = dice.randrange(20, 500)
             first = next(rows_reported(child))

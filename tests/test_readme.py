@@ -50,7 +50,7 @@ def test_files_and_folders_of_the_tree_exist() -> None:
     for line in tree[1].splitlines():
         inside = line.startswith("    ")
         root = notebook.ROOT / ("pipeline_lib" if inside else "")
-        names = re.split(r"  +", line.strip())[0].split()
+        names = [re.split(r"  +", line.strip())[0]]
         for name in names:
             path = root / name
             assert path.exists() or path.with_suffix(".py").exists(), name

@@ -1,10 +1,10 @@
-"""The identity of what a function does: a walk over the objects in memory that it reaches.
+"""The identity of a function's behaviour: a walk over the objects in memory that it reaches.
 
-Of each function its instructions, constants, defaults and enclosed variables count, and whatever
-its globals and the attributes of the user's modules lead to: functions and classes by the same
-walk, values as they are at that moment. Line numbers, comments and docstrings do not count. Code of
-an installed distribution counts by the distribution's version (``code_origin``). What can not be
-pinned down is listed by name instead of guessed.
+Of each function, these count: instructions, constants, defaults, enclosed variables, and all
+objects to which its globals and the attributes of the user's modules lead. Functions and classes
+are walked in the same way; values count as they are at that moment. Line numbers, comments and
+docstrings do not count. Code of an installed distribution counts by the version of the distribution
+(``code_origin``). An object that can not be pinned down is listed by name instead of guessed.
 """
 
 import builtins
@@ -24,18 +24,20 @@ from pipeline_lib.chat.code_origin import installed_version
 from pipeline_lib.chat.code_values import VALUE_MODULES, is_described, literal_text, parts_held
 
 _UNFORESEEABLE = ("globals", "locals", "vars", "eval", "exec", "__import__", "open", "input", "id")
-"""Builtins whose result no walk can foresee."""
+"""Builtins whose result a walk can not foresee."""
 _NOT_BEHAVIOUR = {
     *("__module__", "__qualname__", "__doc__", "__firstlineno__", "__annotations__"),
     *("__annotate__", "__annotate_func__", "__annotations_cache__", "__static_attributes__"),
 }
-"""Of a class: what does not decide how it behaves."""
+"""Attributes of a class that do not decide how it behaves."""
 
 
 class CodeIdentity(NamedTuple):
-    """Hex SHA-256 of all that was found, what could not be pinned down, and the functions reached.
+    """The result of a walk.
 
-    ``unresolved``: paths of names from the root, as ``"norm/helper/BOX (object)"``.
+    ``sha256``: hex digest of everything found. ``unresolved``: the objects that can not be pinned
+    down, as paths of names from the root, such as ``"norm/helper/BOX (object)"``. ``functions``:
+    the functions reached.
     """
 
     sha256: str
@@ -52,19 +54,24 @@ def code_identity(root: Any) -> CodeIdentity:
 
 
 class _Walk:
-    """One part for each object met, in the order of the walk. Parts refer to literals by their text
-    and to other objects by the number of their part, so circles end."""
+    """Collects one part for each object, in the order of the walk.
+
+    A part refers to a literal by its text and to any other object by the number of its part, so
+    cycles end.
+    """
 
     def __init__(self) -> None:
         self.parts: list[list[Any]] = []
         self.unresolved: list[str] = []
         self.functions: list[types.FunctionType] = []
         self._numbers: dict[Any, int] = {}
-        self._kept: list[Any] = []  # while they are, no other object gets their id
+        self._kept: list[Any] = []  # kept alive, so that no other object gets their id
 
     def refer(self, path: str, value: Any, names: frozenset[str] | None = None) -> str | int:
-        """How a part refers to a value. Of a user's module ``names`` are the attributes that count,
-        None for all."""
+        """The text or number by which a part refers to a value.
+
+        ``names``: for a user's module, the attributes that count; None for all.
+        """
         literal = literal_text(value)
         if literal is not None:
             return literal
@@ -119,14 +126,14 @@ class _Walk:
         if version is not None:
             return ["class", f"{kind.__module__}.{kind.__qualname__}", version]
         held = {n: v for n, v in sorted(vars(kind).items()) if _is_behaviour(n, v)}
-        if dataclasses.is_dataclass(kind):  # its fields tell what the methods made from them do
+        if dataclasses.is_dataclass(kind):  # its fields decide the generated methods
             held = {n: v for n, v in held.items() if not _is_generated(v)}
             held |= {f"field {f.name}": _field(f) for f in dataclasses.fields(kind)}
         bases = self._list(path, (type(kind), *kind.__bases__))
         return ["own class", kind.__name__, *bases, *self._all(path, held.items())]
 
     def _native(self, path: str, function: types.BuiltinFunctionType) -> list[Any]:
-        """A function written in C, of a module or bound to a value."""
+        """A function written in C: a function of a module, or a method of a value."""
         owner = function.__self__
         if owner is not None and not isinstance(owner, types.ModuleType):
             return ["bound", function.__name__, self.refer(path, owner)]
@@ -162,7 +169,7 @@ class _Walk:
         more = {
             "defaults": [function.__defaults__, function.__kwdefaults__],
             **{name: _content(cell) for name, cell in cells},
-            **vars(function),  # a decorator leaves what it wraps here
+            **vars(function),  # a decorator stores the wrapped function here
         }
         return [
             *("own function", found.body, self._list(path, found.constants)),
@@ -209,7 +216,7 @@ def _content(cell: types.CellType) -> Any:
 
 
 def _is_behaviour(name: str, value: Any) -> bool:
-    """Whether an attribute of a class counts; libraries keep caches there under special names."""
+    """Whether an attribute of a class counts; caches of libraries under special names do not."""
     if not (name.startswith("__") and name.endswith("__")):
         return name != "_abc_impl"
     known = callable(value) or isinstance(value, staticmethod | classmethod | property)
@@ -217,7 +224,7 @@ def _is_behaviour(name: str, value: Any) -> bool:
 
 
 def _is_generated(value: Any) -> bool:
-    """Whether it is a method that ``dataclasses`` has made."""
+    """Whether a value is a method that ``dataclasses`` generated."""
     code = getattr(inspect.unwrap(value) if callable(value) else None, "__code__", None)
     return getattr(code, "co_filename", "") == "<string>"
 
@@ -229,7 +236,7 @@ def _field(field: dataclasses.Field[Any]) -> list[Any]:
 
 
 def _native_version(module: str) -> str:
-    """The version of a module written in C; of the user's own, the SHA-256 of its file."""
+    """The version of a module written in C; for a module of the user, the SHA-256 of its file."""
     version = installed_version(module)
     file = getattr(sys.modules.get(module), "__file__", None)
     return version or (digest.sha256_file(Path(file)) if file else "")

@@ -1,7 +1,7 @@
-"""What a code object does and names, read from its instructions. Pure.
+"""The instructions of a code object and the names in them. Pure.
 
-Line numbers, comments and docstrings are not part of it: constants are numbered in the order in
-which they are loaded, and a docstring never is.
+Line numbers, comments and docstrings do not count: constants are numbered in the order in which
+they are loaded, and a docstring is never loaded.
 """
 
 import dis
@@ -18,7 +18,7 @@ _GETTERS = ("getattr", "hasattr")
 
 
 class Import(NamedTuple):
-    """An import inside a function; ``names`` is None where the module itself is bound."""
+    """An import inside a function; ``names`` is None if the module itself is bound."""
 
     module: str
     level: int
@@ -27,11 +27,13 @@ class Import(NamedTuple):
 
 @dataclass
 class CodeNames:
-    """What one code object does and names, together with the code inside it.
+    """The instructions of one code object and of the code objects inside it, and their names.
 
-    ``body``: instructions, in which constants are numbers into ``constants``. ``whole``: globals
-    that are used otherwise than to load an attribute of them. ``computed``: whether the name of an
-    attribute is computed somewhere.
+    ``body``: instructions, with constants as indices into ``constants``. ``globals`` and
+    ``stored``: globals that are read, and globals that are set. ``attributes``: attributes that are
+    loaded. ``whole``: globals that are used in another way than to load an attribute of them.
+    ``imports``: imports inside the code. ``computed``: whether the name of an attribute is computed
+    somewhere.
     """
 
     body: list[Any] = field(default_factory=list)
@@ -45,7 +47,7 @@ class CodeNames:
 
 
 def read_code(code: CodeType) -> CodeNames:
-    """What a code object does and names."""
+    """The instructions and names of a code object."""
     found = CodeNames()
     _read(code, found)
     return found
@@ -84,7 +86,7 @@ def _read_constant(step: dis.Instruction, code: CodeType, found: CodeNames) -> N
 
 
 def _read_use(steps: Sequence[dis.Instruction], found: CodeNames) -> None:
-    """What becomes of the global that the first of the steps loads."""
+    """Record how the code uses the global that the first step loads."""
     name, following = steps[0].argval, steps[1:2]
     if not following or following[0].opname not in _ATTRIBUTE_LOADS:
         found.whole.add(name)
@@ -95,9 +97,11 @@ def _read_use(steps: Sequence[dis.Instruction], found: CodeNames) -> None:
 
 
 def _second_argument(steps: Sequence[dis.Instruction]) -> str | None:
-    """The constant that is the second argument of the call whose callable was just loaded; None if
-    it is computed, or not to be told."""
-    depth, ends = 0, list[int]()  # the place behind each argument that is complete
+    """The second argument of the call whose callable was just loaded, if it is a constant text.
+
+    None if it is computed, or if the instructions do not show it.
+    """
+    depth, ends = 0, list[int]()  # the last step of each complete argument
     for place, step in enumerate(steps):
         if step.opcode in dis.hasjrel or step.opcode in dis.hasjabs:
             return None

@@ -1,7 +1,7 @@
-"""Where code comes from: Python itself, an installed distribution, or the user's own files.
+"""The origin of code: Python itself, an installed distribution, or the user's own files.
 
-Installed code is known by the name and version of its distribution. Everything else is the user's,
-editable installs and this library included, and is known by what it does.
+Installed code is identified by the name and version of its distribution. All other code counts as
+the user's, also editable installs and this library, and is identified by its behaviour.
 """
 
 import functools
@@ -17,13 +17,13 @@ _OWN = __name__.partition(".")[0]
 
 
 def installed_version(module: str | None) -> str | None:
-    """What pins the code of a module that is not the user's; None for the user's own.
+    """The text that identifies the code of a module; None for the user's own code.
 
-    ``"python"`` for the standard library, else the distributions that its top-level package belongs
-    to, as in ``"numpy 2.4.6"``.
+    It is ``"python"`` for the standard library, else the distributions of the top-level package,
+    such as ``"numpy 2.4.6"``.
     """
     root = (module or "__main__").partition(".")[0]
-    if root in ("__main__", _OWN):  # a notebook is the user's, wherever its kernel was started from
+    if root in ("__main__", _OWN):  # a notebook is the user's code, wherever its kernel was started
         return None
     if root in sys.stdlib_module_names:
         return "python"
@@ -48,7 +48,7 @@ def _site_folders() -> frozenset[str]:
 
 @functools.cache
 def _distribution(root: str) -> str | None:
-    """Names and versions; None if no distribution claims the package, which then is walked."""
+    """Names and versions; None if no distribution has the package, which is walked then."""
     names = sorted(set(_distributions().get(root, ())))
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in names) or None
 

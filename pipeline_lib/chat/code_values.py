@@ -1,14 +1,15 @@
-"""Objects whose value can be told: literals, and what only holds functions and values. Pure."""
+"""Descriptions of objects: literals, and objects that only hold functions and values. Pure."""
 
 import functools
 import logging
 import re
 import types
+from collections.abc import Mapping
 from typing import Any
 
 _LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 VALUE_MODULES = ("datetime", "decimal", "fractions", "operator", "pathlib", "uuid")
-"""Modules whose instances are values: what they are made from tells all of them."""
+"""Modules whose instances are values: their ``__reduce__`` describes them completely."""
 _DESCRIBED = {
     ("pyarrow.lib", "DataType"),
     ("pyarrow.lib", "Schema"),
@@ -18,7 +19,7 @@ _DESCRIBED = {
 
 
 def literal_text(value: Any) -> str | None:
-    """One spelling of a literal, also nested; None for anything else."""
+    """The text of a literal, also a nested one; None for any other object."""
     if isinstance(value, re.Pattern):
         return f"re {value.pattern!r} {value.flags}"
     if type(value) in _LITERALS:
@@ -40,7 +41,7 @@ def _joined(kind: str, items: list[str | None] | list[str]) -> str | None:
     return f"{kind}({', '.join(map(str, items))})"
 
 
-def parts_held(value: Any) -> dict[str, Any] | None:
+def parts_held(value: Any) -> Mapping[str, Any] | None:
     """The parts of an object that only holds functions and values; None for any other."""
     if isinstance(value, types.MethodType):
         return {"function": value.__func__, "of": value.__self__}
@@ -60,7 +61,7 @@ def parts_held(value: Any) -> dict[str, Any] | None:
 
 
 def is_described(value: Any) -> bool:
-    """Whether the ``repr`` of an object tells all of it, as that of types does."""
+    """Whether the ``repr`` of an object describes it completely, as for types."""
     kinds = {(base.__module__, base.__name__) for base in type(value).__mro__}
     is_type = type(value).__module__ == "typing" or isinstance(value, types.GenericAlias)
     return is_type or not kinds.isdisjoint(_DESCRIBED)

@@ -1,9 +1,9 @@
-"""What a normalizer may return, and the one check of it.
+"""The results of normalizers, and the one check of them.
 
-A normalizer turns a row into a list of turns, a ``Pair`` or a ``Reject``; the helpers in
-``turns`` do the usual work. ``check_result`` is the only judge, and it repairs nothing: if a
-normalizer wants to cut, merge or drop something, it calls a helper, which leaves a note that is
-counted.
+A normalizer turns a row into a list of turns, a ``Pair`` or a ``Reject``; the helpers in ``turns``
+do the usual work. Only ``check_result`` decides whether a result is valid, and it repairs nothing.
+A normalizer that wants to cut, merge or drop something calls a helper, which leaves a note; notes
+are counted.
 """
 
 import re
@@ -18,12 +18,15 @@ from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 MARKER_NOTE = "control marker kept as text"
 THOUGHT_NOTE = "has reasoning"
 THINK = "<think>\n"
-"""What opens an answer that has its reasoning in front."""
+"""The start of an answer that has its reasoning in front."""
 _MARKER = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))
 
 
 class Reject(Exception):
-    """A row that is not used, and why; a normalizer may return it or raise it."""
+    """A row that is not used, and the ``reason``, which is counted.
+
+    A normalizer may return it or raise it.
+    """
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -31,7 +34,10 @@ class Reject(Exception):
 
 
 class Turns(list[Turn]):
-    """A list of turns with notes of what was changed on the way, to be counted."""
+    """A list of turns (``{"role", "content"}``) with ``notes``, one text for each change.
+
+    Notes are counted by their text.
+    """
 
     def __init__(self, turns: Iterable[Turn] = (), notes: Iterable[str] = ()) -> None:
         super().__init__(turns)
@@ -40,7 +46,10 @@ class Turns(list[Turn]):
 
 @dataclass(frozen=True)
 class Pair:
-    """A preference: two continuations of one prompt, each of them a list of turns."""
+    """A preference: two continuations of one prompt; all three are lists of turns.
+
+    ``prompt`` ends with a user turn. ``notes``: as for ``Turns``.
+    """
 
     prompt: list[Turn]
     chosen: list[Turn]
@@ -49,16 +58,17 @@ class Pair:
 
 
 Result = Sequence[Mapping[str, Any]] | Pair | Reject | None
-"""What a normalizer may return; None is a rejection without a reason."""
+"""The type of a normalizer's result; None is a rejection without a reason."""
 
 
 def check_result(result: Result) -> Turns | Pair | Reject:
-    """Judge what a normalizer returned; bare turns come back with role and content only.
+    """Check the result of a normalizer; an invalid result comes back as a ``Reject``.
 
-    Roles are known, contents are text that is not blank, a system turn stands only first,
-    user and assistant alternate from a user turn to an assistant turn; a single assistant
-    turn is a document. Nothing is merged here: two turns of one role in a row are a rejection.
-    A pair needs a prompt that ends with the user and two different continuations.
+    Roles must be known, and contents must be text that is not blank. A system turn may only be the
+    first turn. User and assistant turns alternate, from a user turn to an assistant turn; a single
+    assistant turn is a document. Two turns of one role in a row are a rejection, nothing is merged.
+    A pair needs a prompt that ends with a user turn, and two different continuations. The turns
+    come back with role and content only.
     """
     try:
         if isinstance(result, Pair):
@@ -127,7 +137,7 @@ def _plain_turn(turn: Mapping[str, Any]) -> Turn:
 
 
 def unknown_role(role: object) -> str:
-    """The reason for a role outside the list, short enough to be counted by."""
+    """The reason for an unknown role, short enough to be counted."""
     return f"unknown role {str(role)[:20]!r}"
 
 

@@ -1,7 +1,7 @@
-"""How much of each source: a weighted index over stored conversations, and the look of it.
+"""How much of each source: a weighted index over stored conversations, and a report of it.
 
-Nothing is copied: a mixture is an array of row numbers in a seeded order. Rendered texts are
-made when they are asked for.
+Nothing is copied: a mixture is an array of row numbers in a seeded order. A text is rendered when
+it is read.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +47,11 @@ class Texts(Sequence[str]):
 
 @dataclass(frozen=True)
 class Mixture:
-    """Conversations and the weighted index over them (int64, one entry for each copy)."""
+    """Conversations and a weighted index over them.
+
+    ``conversations``: those of all sources. ``weights``: source -> weight. ``seed``: decides the
+    order. ``index`` (int64): row numbers of ``conversations``, one entry for each copy.
+    """
 
     conversations: Conversations
     weights: Mapping[str, float]
@@ -56,18 +60,19 @@ class Mixture:
 
     @property
     def texts(self) -> Texts:
-        """The weighted, rendered texts."""
+        """The rendered texts, in the order of the index."""
         return Texts(self.conversations, self.index)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of what decides the texts: content, weights, seed and rule."""
+        """Hex SHA-256 of everything that decides the texts: content, weights, seed and rule."""
         return text_digest(self.conversations.fingerprints, self.weights, self.seed)
 
     def contents(self, max_bytes: int) -> Iterator[str]:
-        """Roles and contents in the order of the index, until ``max_bytes`` of UTF-8 are reached.
+        """Roles and contents in the order of the index, up to ``max_bytes`` of content (UTF-8).
 
-        Because the order is a seeded shuffle, this is a seeded sample of the mixture.
+        The order is a seeded shuffle, so this is a seeded sample of the mixture. The last content
+        is not cut.
         """
         taken = 0
         for start in range(0, len(self.index), _BLOCK):
@@ -80,10 +85,11 @@ class Mixture:
                 yield content.decode()
 
     def report(self, counted: Mapping[str, Mapping[str, int]] | None = None) -> Table:
-        """Rows and characters of each source, before and after weighting.
+        """A table with the rows and characters of each source, before and after weighting.
 
-        ``counted`` are the counts of a cache made from the mixture; then the tokens and trained
-        tokens it holds are shown too.
+        Columns: ``source``, ``weight``, ``rows``, ``rows after``, ``characters``, ``characters
+        after``, ``share`` (of the characters after). ``counted``: the counts of a cache that was
+        built from the mixture; they add the columns ``tokens`` and ``trained`` (tokens with loss).
         """
         sources = self.conversations.counts
         characters = self.conversations.characters()
@@ -104,7 +110,7 @@ class Mixture:
 
 
 def text_digest(fingerprints: Mapping[str, str], weights: Mapping[str, float], seed: int) -> str:
-    """SHA-256 of what decides the texts of a mixture, with a weight for each of its sources."""
+    """Hex SHA-256 of everything that decides the texts; ``weights`` has every source."""
     return digest.of_json(
         {
             "conversations": list(fingerprints.items()),
@@ -116,7 +122,7 @@ def text_digest(fingerprints: Mapping[str, str], weights: Mapping[str, float], s
 
 
 def used_weights(names: Iterable[str], weights: Mapping[str, float]) -> dict[str, float]:
-    """The weight of each source; one that is not named counts once."""
+    """The weight of each source; 1 for a source without a weight."""
     return {name: float(weights.get(name, 1.0)) for name in names}
 
 
@@ -127,10 +133,12 @@ def mix(
     seed: int,
     optional: Collection[str] = (),
 ) -> Mixture:
-    """Each source as often as its weight says: whole repeats, and a seeded part of one more.
+    """Take each source as often as its weight says: whole copies, and a seeded sample of one more.
 
-    A source without a weight counts once. ``ValueError`` for a weight that is negative, for one
-    whose source is not there and not ``optional``, and when nothing at all is left.
+    ``weights``: source -> weight, such as 1.5; a source without a weight has weight 1.
+    ``optional``: names in ``weights`` that may be missing in ``conversations``. ``ValueError`` for
+    a weight that is negative or not finite, for a weight of a missing source that is not optional,
+    and if no row is left.
     """
     counts = conversations.counts
     absent = [name for name in weights if name not in counts and name not in optional]

@@ -1,8 +1,8 @@
 """The normalising stage: rows of saved data sets become checked conversations on disk.
 
-Each source has a folder of its own in the cache, named by a key over its rows, the code of its
-normalizer, the library's code that decides what is stored, and the selection. Later stages depend
-on the digest of the conversations alone, so an edit that changes no conversation rebuilds nothing.
+Each source has its own folder in the cache. The key of the folder covers the rows, the code of the
+normalizer, the library code that decides the stored content, and the selection. Later stages depend
+only on the digest of the conversations, so an edit that changes no conversation rebuilds nothing.
 """
 
 import logging
@@ -29,17 +29,21 @@ from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
 from pipeline_lib.table import Table
 
 STORE_VERSION = 2
-"""Raised when the same results of a normalizer are stored otherwise, or on another side."""
+"""Increased when equal results of a normalizer are stored in another form or another split."""
 KIND = "normalized-"
-"""Begins the name of a source's folder in the cache."""
+"""The start of the name of a source's folder in the cache."""
 WARN_SHARE = 0.05
-"""Of the rows of a source: more rejections than this are a warning."""
+"""If more than this share of the rows of a source is rejected, the log warns."""
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class Normalized:
-    """The conversations of both splits, and a report and a cache folder for each source."""
+    """The normalised conversations of all sources.
+
+    ``train`` and ``val``: the two splits. ``reports``: source -> ``SourceReport``. ``folders``: the
+    cache folder of each source.
+    """
 
     train: Conversations
     val: Conversations
@@ -48,7 +52,10 @@ class Normalized:
 
     @property
     def table(self) -> Table:
-        """Rows, kept conversations and rejections of each source."""
+        """A table with a row for each source.
+
+        Columns: ``source``, ``rows``, ``train``, ``val``, ``rejected``, ``most frequent reason``.
+        """
         names = ("source", "rows", "train", "val", "rejected", "most frequent reason")
         rows = (
             (name, r.rows, r.train, r.val, r.rejected, _most_frequent(r.rejects))
@@ -58,7 +65,10 @@ class Normalized:
 
     @property
     def reasons(self) -> Table:
-        """Every reason for a rejection and everything noted of a kept row, with their numbers."""
+        """A table of all reasons for rejections, notes of kept rows, and outcomes of messages.
+
+        Columns: ``source``, ``what`` (``rejected``, ``noted`` or ``messages``), ``why``, ``rows``.
+        """
         kinds = (("rejected", "rejects"), ("noted", "notes"), ("messages", "messages"))
         rows = (
             (name, label, reason, count)
@@ -75,7 +85,7 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
 
 @dataclass(frozen=True)
 class _Choice:
-    """What is taken of every source, and how it is split."""
+    """The selection and the split, for every source."""
 
     seed: int
     val_fraction: float
@@ -91,13 +101,17 @@ def normalize(
     val_fraction: float = 0.05,
     limit: int = -1,
 ) -> Normalized:
-    """Normalise every source, or open what an equal run has stored; goes on where one stopped.
+    """Normalise every source, or open the stored result of an equal run; resume a stopped one.
 
-    ``limit`` takes that many rows of each source (paths of a tree source), a seeded sample;
-    -1 takes all. The split follows the content of the first user turn (of a document, its text)
-    without the white space around it, so that copies which differ in nothing else stay on one
-    side. ``ValueError`` if a source has no normalizer; ``SourceError`` if all rows of one are
-    rejected.
+    ``sources``: name -> rows. ``normalizers``: name -> function from a row (a dict) to ``Turns``,
+    ``Pair`` or ``Reject``; an exception rejects its row. ``val_fraction``: share of the validation
+    split. ``limit``: take a seeded sample of that many rows of each source (paths of a tree
+    source); -1 takes all.
+
+    The split depends on the stripped content of the first user turn (for a document, on its text),
+    so copies that differ only in white space around it are in the same split. ``ValueError`` if a
+    source has no normalizer; ``SourceError`` if all rows of a source are rejected; ``CacheError``
+    for a damaged cache; ``Locked`` if another process normalises the same source.
     """
     missing = [name for name in sources if name not in normalizers]
     if missing:
@@ -133,7 +147,7 @@ def _store(
 
 def _start_over(name: str, writer: GrowingFolder[StoreDetails], code: CodeIdentity) -> None:
     _log.warning(
-        "%s: what its normalizer depends on can not be pinned down (%s); normalising again",
+        "%s: some things that its normalizer uses can not be pinned down (%s); normalising again",
         name,
         ", ".join(code.unresolved),
     )
@@ -161,7 +175,7 @@ def _filled(
 
 
 def check_rejections(name: str, report: SourceReport) -> None:
-    """Warn when many rows were rejected; ``SourceError`` when all were."""
+    """Warn if many rows were rejected; ``SourceError`` if all were."""
     often = sorted(report.rejects.items(), key=lambda item: -item[1])[:3]
     worst = ", ".join(f"{reason}: {count:,}" for reason, count in often)
     text = f"{name}: {report.rejected:,} of {report.rows:,} rows rejected ({worst})"
@@ -201,4 +215,4 @@ def _side(seed: int, val_fraction: float) -> Side:
 
 
 DECIDE_WHAT_IS_STORED = (PickedRows, StoreWriter, _side)
-"""Where the library's own code begins that decides what is stored; what it reaches is found."""
+"""The library code that decides the stored content; the walk finds everything that it reaches."""

@@ -1,4 +1,4 @@
-"""What others said of a row: which answer won, which is wrong, what is unsafe or not free. Pure."""
+"""Labels of a row: which answer won, which answer is wrong, unsafe text, licence. Pure."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,23 +14,30 @@ NO_RIVAL = "no pair: the other answer is blank or ends another talk"
 
 
 def ranked(winner: str | None, sides: Mapping[str, Any]) -> tuple[Any, Any]:
-    """The winning and the losing one of two sides, by the winner's name; a tie is a ``Reject``."""
+    """The winning and the losing side; ``sides`` maps two names to values.
+
+    ``Reject`` if ``winner`` is not one of the names, as for a tie.
+    """
     if winner is None or winner not in sides:
         raise Reject(f"no winner: {str(winner)[:20]}")
     return sides[winner], next(side for name, side in sides.items() if name != winner)
 
 
 def first_answers(pair: Pair) -> Pair:
-    """Only the answers right behind the prompt: later turns answer different conversations."""
+    """The pair with only the first turn of each side, and a note if it was cut.
+
+    Later turns belong to different conversations, so they can not be compared.
+    """
     whole = len(pair.chosen) <= 1 and len(pair.rejected) <= 1
     notes = pair.notes if whole else (*pair.notes, SHORTENED)
     return Pair(pair.prompt, pair.chosen[:1], pair.rejected[:1], notes)
 
 
 def paired(better: Turns, worse: Turns) -> Turns | Pair:
-    """A pair where two conversations differ in their last answer alone; else the better, noted.
+    """A pair if two conversations differ only in their last answer, else ``better`` with a note.
 
-    ``worse`` may be untidy and ``better`` cut or merged: then they do not answer the same turns.
+    They may differ elsewhere because only ``better`` was cut or merged; then their answers do not
+    follow the same turns.
     """
     if len(worse) != len(better) or worse[:-1] != better[:-1] or not worse[-1]["content"].strip():
         return Turns(better, (*better.notes, NO_RIVAL))
@@ -44,9 +51,10 @@ def wrong_answer(
     finished: Sequence[bool] | None,
     *verdicts: Sequence[bool | None] | None,
 ) -> str | None:
-    """The first finished answer that a judge calls wrong and none calls right; None without one.
+    """The first finished answer that some verdict calls wrong and none calls right, else None.
 
-    Lists run in parallel; a null list, or one that is too short, says nothing.
+    All lists are parallel. A verdict is True (right), False (wrong) or None. A missing list, or the
+    missing end of a short list, counts as None.
     """
     columns = zip_longest(*(verdict or () for verdict in (answers, finished, *verdicts)))
     for answer, complete, *judged in columns:
@@ -56,9 +64,10 @@ def wrong_answer(
 
 
 def flagged(moderation: Any) -> bool:
-    """Whether a moderation flagged any message.
+    """Whether a moderation result flags any message.
 
-    One verdict, a list of them, or a mapping of lists are understood; null says nothing.
+    It may be one verdict (a mapping with ``flagged``), a list of verdicts, a mapping of lists, or
+    None, which flags nothing.
     """
     if isinstance(moderation, Mapping):
         found = moderation.get("flagged")
@@ -67,5 +76,5 @@ def flagged(moderation: Any) -> bool:
 
 
 def noncommercial(licence: str | None) -> bool:
-    """Whether the name of a licence says that it forbids commercial use."""
+    """Whether a licence forbids commercial use, judged by its name; False for None."""
     return bool(licence and _NONCOMMERCIAL.search(licence))

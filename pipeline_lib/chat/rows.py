@@ -1,4 +1,4 @@
-"""The rows a normalizer will see: of a saved data set, all or a seeded sample, trees as paths."""
+"""The rows that a normalizer gets: all rows of a saved data set or a seeded sample of them."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -8,15 +8,16 @@ from typing import Any, Protocol
 from pipeline_lib import selection
 from pipeline_lib.chat import trees
 from pipeline_lib.downloads import registry, saved
+from pipeline_lib.records import DataRow
 
 READ_ROWS = 200
-"""Rows that are Python objects at one time; parts of a store end at multiples of it."""
+"""Rows that are Python objects at the same time; parts of a store end at multiples of it."""
 
 _TREE_ROWS = 5_000
 
 
 class ReadsRows(Protocol):
-    """What is needed of a ``datasets.Dataset``: its length, and rows in columns."""
+    """The part of ``datasets.Dataset`` that is used: its length, and rows in columns."""
 
     def __len__(self) -> int: ...
     def __getitem__(self, rows: list[int], /) -> Mapping[str, list[Any]]: ...
@@ -26,10 +27,10 @@ class ReadsRows(Protocol):
 class SourceRows:
     """The rows of one source and the digest of their content.
 
-    With ``tree``, rows are single messages, and what a normalizer gets as its row is one path
-    of a message tree: ``{"messages": [row, row, ...], "worse": [...]}``, root first. ``worse``
-    is the same talk up to its last answer and then the answer that was ranked worst; it is empty
-    where no other answer has a rank.
+    ``data``: the rows, as a ``datasets.Dataset``. With ``tree``, its rows are single messages, and
+    a normalizer gets one path of a message tree as its row: ``{"messages": [row, row, ...],
+    "worse": [...]}``, root first. ``worse`` is the same path with its last answer replaced by the
+    worst-ranked one; it is empty if no other answer has a worse rank.
     """
 
     data: ReadsRows
@@ -38,9 +39,11 @@ class SourceRows:
 
 
 def open_rows(folder: Path, source: registry.DatasetSpec, *, full: bool = False) -> SourceRows:
-    """The rows of a saved data set, memory-mapped, with the columns of the registry only.
+    """Open the rows of a saved data set, memory-mapped, with only the columns of ``source``.
 
-    ``NotSaved``, ``DamagedFile`` or ``ColumnError`` as ``saved.load`` has them.
+    ``full``: also compare the SHA-256 of every file. ``NotSaved`` if there is no such folder,
+    ``DamagedFile`` if a file is missing or differs from its record, ``ColumnError`` if a column is
+    missing or has another type.
     """
     dataset = saved.load(folder, source.columns, full=full)
     chosen = dataset.select_columns(list(source.columns))
@@ -48,9 +51,9 @@ def open_rows(folder: Path, source: registry.DatasetSpec, *, full: bool = False)
 
 
 class PickedRows:
-    """The chosen rows of one source in order; ``limit`` -1 takes all of them.
+    """The selected rows of one source, in order; ``limit`` -1 takes all.
 
-    For a tree source, ``messages`` counts its messages by what became of them.
+    For a tree source, ``messages`` counts its messages by their outcome.
     """
 
     def __init__(self, name: str, rows: SourceRows, seed: int, limit: int) -> None:
@@ -67,8 +70,8 @@ class PickedRows:
     def __len__(self) -> int:
         return len(self._order)
 
-    def block(self, start: int) -> Iterator[dict[str, Any]]:
-        """At most ``READ_ROWS`` rows from a place in the order."""
+    def block(self, start: int) -> Iterator[DataRow]:
+        """At most ``READ_ROWS`` rows, from position ``start`` of the order."""
         places = self._order[start : start + READ_ROWS].tolist()
         if self._paths is None:
             yield from _as_rows(self._data[places])
@@ -81,7 +84,10 @@ class PickedRows:
 
 
 def _places(data: ReadsRows) -> dict[str, list[Any]]:
-    """What decides the place of every message; texts are read and let go block by block."""
+    """The columns that decide the place of every message, read block by block.
+
+    So the texts, which are read with them, are not in memory at the same time.
+    """
     places: dict[str, list[Any]] = {name: [] for name in trees.TREE_COLUMNS}
     for start in range(0, len(data), _TREE_ROWS):
         block = data[list(range(start, min(start + _TREE_ROWS, len(data))))]
@@ -90,6 +96,6 @@ def _places(data: ReadsRows) -> dict[str, list[Any]]:
     return places
 
 
-def _as_rows(columns: Mapping[str, list[Any]]) -> Iterator[dict[str, Any]]:
+def _as_rows(columns: Mapping[str, list[Any]]) -> Iterator[DataRow]:
     for values in zip(*columns.values(), strict=True):
         yield dict(zip(columns, values, strict=True))

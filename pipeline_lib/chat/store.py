@@ -1,7 +1,7 @@
 """Stored conversations of all sources as one sequence that reads from disk.
 
-Parts are mapped when they are first touched, so neither memory nor open files grow with their
-number, and opening takes as long as looking at the file sizes.
+A part is mapped on its first use, so neither memory nor open files grow with the number of parts.
+Opening takes only as long as a check of the file sizes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from pipeline_lib.storage.keyed_folder import KeyedFolder, Record
 
 
 class StoredPart(NamedTuple):
-    """One part of a split: its file and the conversations in it."""
+    """One part of a split: its file and the number of conversations in it."""
 
     path: Path
     rows: int
@@ -42,10 +42,11 @@ class StoredSource:
 
 
 class ConversationBatch(NamedTuple):
-    """Some conversations: their turns, rejected continuations, prompt turns and sources.
+    """Some conversations in columns.
 
-    A conversation without a pair has no rejected turns and ``prompt`` 0 (int32). ``source``
-    (int64) is a place in ``Conversations.sources``.
+    ``turns``: all turns; for a pair, prompt and chosen continuation. ``rejected``: the rejected
+    continuations, without turns where there is no pair. ``prompt`` (int32): the number of prompt
+    turns, 0 where there is no pair. ``source`` (int64): index in ``Conversations.sources``.
     """
 
     turns: TurnBatch
@@ -55,10 +56,10 @@ class ConversationBatch(NamedTuple):
 
 
 class Conversations(Sequence[list[Turn]]):
-    """Conversations of all sources, one source after another, read from disk on access.
+    """The conversations of one split of all sources, source after source, read from disk.
 
-    An item is the list of turns; for a preference pair it is prompt and chosen continuation, and
-    ``pair`` gives the whole of it.
+    An item is a list of turns ``{"role", "content"}``; a slice is a list of items. For a preference
+    pair the item is the prompt and the chosen continuation, and ``pair`` gives the whole pair.
     """
 
     def __init__(self, sources: Sequence[StoredSource]) -> None:
@@ -72,12 +73,12 @@ class Conversations(Sequence[list[Turn]]):
 
     @property
     def fingerprints(self) -> dict[str, str]:
-        """The digest of each source's conversations, in order."""
+        """Source -> digest of its conversations, in order."""
         return {source.name: source.fingerprint for source in self.sources}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Conversations of each source, in order."""
+        """Source -> number of its conversations, in order."""
         return {source.name: source.rows for source in self.sources}
 
     def __len__(self) -> int:
@@ -98,7 +99,7 @@ class Conversations(Sequence[list[Turn]]):
             yield self[row]
 
     def pair(self, row: int) -> Pair | None:
-        """The preference pair at a row, or None where there is a plain conversation."""
+        """The preference pair at a row; None for a plain conversation."""
         part, local = self._locate(row)
         prompt = int(part.prompt[local])
         if not prompt:
@@ -107,12 +108,12 @@ class Conversations(Sequence[list[Turn]]):
         return Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(local)))
 
     def characters(self) -> NDArray[np.int64]:
-        """Characters of content of every conversation, rejected continuations not counted."""
+        """Characters of content of every conversation (int64), without rejected continuations."""
         counts = [self._open(place).characters for place in range(len(self._records))]
         return np.concatenate([np.empty(0, np.int64), *counts])
 
     def read(self, rows: NDArray[np.int64]) -> ConversationBatch:
-        """The conversations at any rows, in the order asked for, in columns."""
+        """The conversations at some rows, in the given order, in columns."""
         places = np.searchsorted(self._ends, rows, "right")
         local = (rows - self._starts[places]).tolist()
         here = list(zip(map(self._open, places.tolist()), local, strict=True))
@@ -142,14 +143,14 @@ class Conversations(Sequence[list[Turn]]):
 
 
 def content_digest(fingerprints: Mapping[str, str]) -> str:
-    """SHA-256 over the conversations of all sources, by their fingerprints in order."""
+    """Hex SHA-256 over the fingerprints of all sources, in order."""
     return digest.of_json(list(fingerprints.items()))
 
 
 def stored_source(
     name: str, folder: KeyedFolder, record: Record[StoreDetails], split: str
 ) -> StoredSource:
-    """One split of a source's store; its files were checked before."""
+    """One split of a source's store; the caller has checked its files."""
     parts = (part[split] for part in record.details.parts if split in part)
     return StoredSource(
         name,

@@ -1,7 +1,7 @@
 """One part of the stored conversations: an Arrow IPC file with one record batch.
 
-Columns: the turns of each conversation, for a pair also the rejected continuation and how many
-turns are the prompt, and the characters of content. A part is written once and read by mapping.
+Columns: the turns of each conversation; for a pair, the rejected continuation and the number of
+prompt turns; the number of characters. A part is written once and read by memory-mapping.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,11 +22,11 @@ PART_SCHEMA = pa.schema(
 
 
 RowTurns = tuple[list[bytes], NDArray[np.int8]]
-"""Contents and roles of one conversation."""
+"""Contents (UTF-8) and roles (int8) of one conversation."""
 
 
 def in_columns(rows: Iterable[RowTurns]) -> TurnBatch:
-    """Conversations one by one, put into columns."""
+    """Put single conversations into columns."""
     contents: list[bytes] = []
     roles: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
     offsets = [0]
@@ -52,7 +52,7 @@ def whole(conversation: Turns | Pair) -> list[Turn]:
 
 
 def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
-    """The bytes of one part."""
+    """The file content of one part."""
     pairs = [c if isinstance(c, Pair) else Pair([], [], []) for c in conversations]
     columns = [
         _turn_column([whole(c) for c in conversations]),
@@ -80,7 +80,7 @@ def _characters(turns: Sequence[Turn]) -> int:
 
 
 def conversation_bytes(conversation: Turns | Pair) -> bytes:
-    """One spelling of a conversation for digests; fields are prefixed by their lengths."""
+    """The bytes of a conversation for digests; a length stands before each list and content."""
     pair = conversation if isinstance(conversation, Pair) else Pair([], [], [])
     out = [len(pair.prompt).to_bytes(4, "little")]
     for turns in (whole(conversation), pair.rejected):
@@ -111,7 +111,7 @@ class TurnColumn:
 
 
 class Part:
-    """A mapped part; the file is closed again at once, the mapping lives as long as its views."""
+    """A mapped part; the file is closed at once, the mapping lives as long as its views."""
 
     def __init__(self, path: Path) -> None:
         with pa.memory_map(str(path)) as file:

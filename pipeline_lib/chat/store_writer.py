@@ -1,24 +1,24 @@
-"""Fills the folder in which one source's checked conversations lie, part by part.
+"""Writes the checked conversations of one source to its folder, part by part.
 
-A part is a file that no earlier commit has named, so an interrupted run goes on behind the last
-committed part. Where a part ends depends on the rows alone, never on time or interruptions.
+A part has files of its own, so an interrupted run continues after the last committed part. The end
+of a part depends only on the rows, never on time or interruptions.
 """
 
 import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 from pipeline_lib import digest, selection
 from pipeline_lib.chat.conversation import Pair, Reject, Result, Turns, check_result
 from pipeline_lib.chat.rows import READ_ROWS, PickedRows
 from pipeline_lib.chat.store_format import conversation_bytes, encode_part
+from pipeline_lib.records import DataRow
 from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import Record
 
-Normalizer = Callable[[dict[str, Any]], Result]
-"""A row of a data set -> turns, a pair or a rejection."""
+Normalizer = Callable[[DataRow], Result]
+"""A function from a row of a data set to turns, a pair or a rejection."""
 Side = Callable[[Turns | Pair], selection.Split]
 
 PART_ROWS, PART_BYTES = 20_000, 16 << 20
@@ -28,10 +28,11 @@ _SPLITS: tuple[selection.Split, ...] = ("train", "val")
 
 @dataclass(frozen=True)
 class SourceReport:
-    """What became of the rows of one source.
+    """The outcome of normalising one source.
 
-    ``rejects`` counts rejected rows by reason, ``notes`` changes to rows that were kept, and
-    ``messages`` what became of the single messages of a tree source.
+    ``rows``: rows that were read. ``train`` and ``val``: conversations of each split. ``rejects``:
+    rejected rows by reason. ``notes``: kept rows by note. ``messages``: single messages of a tree
+    source by outcome. ``first_traceback``: of the first exception in the normalizer.
     """
 
     rows: int = 0
@@ -44,7 +45,7 @@ class SourceReport:
 
     @property
     def rejected(self) -> int:
-        """Rows that were rejected, for whatever reason."""
+        """Number of rejected rows."""
         return sum(self.rejects.values())
 
 
@@ -58,10 +59,10 @@ class PartFile:
 
 @dataclass(frozen=True)
 class StoreDetails:
-    """What the record of a store says beside its files.
+    """The details in the record of a store.
 
-    ``parts``: for each part, the file of each split that has conversations in it. ``digests``: for
-    each split, the running digest of its conversations (hex).
+    ``parts``: for each part, split -> file, for the splits that have conversations in it.
+    ``digests``: split -> running digest of its conversations (hex).
     """
 
     parts: tuple[dict[str, PartFile], ...] = ()
@@ -89,7 +90,7 @@ class StoreWriter:
         self._bytes = 0
 
     def run(self, rows: PickedRows, on_progress: Callable[[int], None]) -> Record[StoreDetails]:
-        """Add what is missing; ``on_progress`` hears the rows that are done."""
+        """Add the missing rows; ``on_progress`` is called with the number of finished rows."""
         for start in range(self._folder.done, len(rows), READ_ROWS):
             for row in rows.block(start):
                 self._take(self._normalized(row))
@@ -101,7 +102,7 @@ class StoreWriter:
         self._end_part(len(rows), rows.messages)
         return self._folder.commit(complete=True)
 
-    def _normalized(self, row: dict[str, Any]) -> Turns | Pair | Reject:
+    def _normalized(self, row: DataRow) -> Turns | Pair | Reject:
         try:
             return check_result(self._normalizer(row))
         except Reject as reject:

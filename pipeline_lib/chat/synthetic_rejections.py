@@ -1,7 +1,7 @@
-"""Pairs for every conversation: real ones as they are, else a rejected answer made by rule.
+"""A pair for every conversation: a real pair stays, others get a synthetic rejected answer.
 
-The rule shuffles the words of the last assistant turn in an order that its content decides, so
-equal conversations get equal pairs wherever they stand. Pure.
+The synthetic answer has the words of the last assistant turn in another order. The content decides
+this order, so equal conversations get equal pairs. Pure.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ from pipeline_lib.chat.store_format import RowTurns, in_columns
 from pipeline_lib.records import TurnBatch
 
 SYNTHETIC_VERSION = 1
-"""Raised when a made answer changes."""
+"""Increased when a synthetic answer changes."""
 
 _TRIES = 8
 _ASSISTANT = np.array([2], np.int8)
 
 
 def shuffled_words(content: bytes) -> bytes | None:
-    """The words of a text in another order, joined by spaces; None if no other order exists."""
+    """The words of a text in another order, joined by spaces; None if there is no other order."""
     words = content.decode().split()
     if len(set(words)) < 2:
         return None
@@ -35,21 +35,21 @@ def shuffled_words(content: bytes) -> bytes | None:
 
 
 def with_rejected(batch: ConversationBatch) -> ConversationBatch:
-    """The same conversations, with a rejected continuation wherever one can be had.
+    """The same conversations, with a rejected continuation wherever possible.
 
-    For a made one the prompt is everything before the last turn. ``prompt`` stays 0 where a
-    conversation is a single turn, and rejected turns stay absent where the words of the answer
-    have no other order.
+    The prompt of a synthetic pair is everything before the last turn. ``prompt`` stays 0 for a
+    conversation of a single turn. There are no rejected turns if the words of the answer have no
+    other order.
     """
     prompt = batch.prompt.copy()
-    rejected = [_made(batch, row) for row in range(len(prompt))]
+    rejected = [_rejected(batch, row) for row in range(len(prompt))]
     offsets = batch.turns.offsets
-    made = prompt == 0
-    prompt[made] = (np.diff(offsets) - 1)[made]
+    synthetic = prompt == 0
+    prompt[synthetic] = (np.diff(offsets) - 1)[synthetic]
     return batch._replace(prompt=prompt, rejected=in_columns(rejected))
 
 
-def _made(batch: ConversationBatch, row: int) -> RowTurns:
+def _rejected(batch: ConversationBatch, row: int) -> RowTurns:
     if batch.prompt[row]:
         return _turns_of(batch.rejected, row)
     last = int(batch.turns.offsets[row + 1]) - 1

@@ -1,4 +1,4 @@
-"""Turns from bare text: two lists of one talk, pre-tokenised lines, transcripts. Pure."""
+"""Turns from plain text: lists of utterances, pre-tokenised lines, transcripts. Pure."""
 
 import re
 from collections.abc import Sequence
@@ -17,11 +17,11 @@ _SPACED = (
 
 
 def detokenised(text: str | None) -> str:
-    """A line whose words and marks stand apart, as one would write it.
+    """A line in normal spelling, from one with spaces between words and punctuation marks.
 
-    Spaces in front of closing marks, behind opening ones and around the apostrophe of a
-    contraction go, runs of white space become one space, and the ends are stripped. Single and
-    typographic apostrophes of contractions become the typographic one.
+    Spaces before closing marks, after opening marks and around the apostrophe of a contraction are
+    removed. A run of white space becomes one space, and the ends are stripped. The apostrophe of a
+    contraction becomes the typographic one. None gives an empty line.
     """
     text = text or ""
     for pattern, written in _SPACED:
@@ -32,10 +32,10 @@ def detokenised(text: str | None) -> str:
 def interleaved(
     asked: Sequence[str], answered: Sequence[str], *, before: Sequence[str] = ()
 ) -> Turns:
-    """One talk from the lists of its two speakers, behind the utterances of ``before``.
+    """One conversation from the lists of its two speakers, after the utterances ``before``.
 
-    The lists may differ in length by one: what has no counterpart stands last, as long as the
-    sides still alternate. ``Reject`` for lists that differ by more.
+    The lists may differ in length by one, with a note: an extra question is the last turn, an extra
+    answer is dropped. ``Reject`` for lists that differ by more.
     """
     if abs(len(asked) - len(answered)) > 1:
         raise Reject("lists of utterances differ in length")
@@ -47,10 +47,10 @@ def interleaved(
 
 
 def transcript(text: str) -> Turns:
-    """Turns of a text in which ``Human:`` or ``Assistant:`` behind a blank line opens each.
+    """Turns of a text in which ``Human:`` or ``Assistant:`` after a blank line starts each turn.
 
-    Contents are stripped; blank ones stay, for ``tidy``. ``Reject`` if something stands in front
-    of the first mark.
+    Contents are stripped; blank ones stay, for ``tidy``. ``Reject`` if there is text before the
+    first speaker.
     """
     head, *parts = _SPEAKER.split(f"\n\n{text.lstrip()}")
     if head or not parts:

@@ -1,9 +1,9 @@
 """From single messages to conversations: the best path through every message tree. Pure.
 
-A message names its parent. A root has none; a path goes from a root along the best-ranked
-replies to a message without replies, one path for each tree. Where people ranked several
-answers at the last answer of a path, the worst of them makes a preference pair with it. What
-is not reached is counted under the reason that cut it off, so the counts add up to the messages.
+A message names its parent; a root has none. Each tree gives one path: from the root along the
+best-ranked replies to a message without replies. If people also ranked siblings of the last answer
+of a path, the worst of them makes a preference pair with it. A message that is not used is counted
+under the reason, so the counts add up to the number of messages.
 """
 
 from collections import Counter
@@ -17,10 +17,11 @@ _UNRANKED = 1 << 30
 
 
 class Assembly(NamedTuple):
-    """Paths as lists of row numbers, root first, in the order of the roots; messages by fate.
+    """The paths, and the number of messages by outcome.
 
-    ``worse`` has, for each path, the one that ends in the worst-ranked sibling of its last
-    answer; it is empty where that answer has no sibling of a worse rank.
+    ``paths``: lists of row numbers, root first, in the order of the roots. ``worse``: for each
+    path, the path to the worst-ranked sibling of its last answer; empty if no sibling has a worse
+    rank. ``counts``: outcome -> messages.
     """
 
     paths: list[list[int]]
@@ -31,10 +32,10 @@ class Assembly(NamedTuple):
 def best_paths(messages: Mapping[str, Sequence[Any]]) -> Assembly:
     """One path for each tree whose root is kept; ``messages`` maps ``TREE_COLUMNS`` to values.
 
-    Messages that are deleted, or whose review rejected them, go with all their replies. Among
-    replies the lowest rank is best, one without a rank comes last, the earlier row decides
-    between equals. An answer without a rank is in no pair: nobody compared it. Ranks are the
-    verdict of people on what people and models wrote, so both may stand on either side.
+    Messages that are deleted, or that the review rejected, are dropped with all their replies.
+    Among replies the lowest rank is best, a reply without a rank comes last, and of equal ranks the
+    earlier row is best. An answer without a rank is in no pair, because nobody compared it. People
+    ranked answers of people and of models, so both may be on either side of a pair.
     """
     ids, parents = messages["message_id"], messages["parent_id"]
     row_of: dict[Any, int] = {}
@@ -62,7 +63,7 @@ def best_paths(messages: Mapping[str, Sequence[Any]]) -> Assembly:
 def _family(
     rows: list[int], parents: Sequence[Any], row_of: Mapping[Any, int]
 ) -> tuple[list[int], list[int], dict[int, list[int]]]:
-    """Roots, orphans, and the replies of each row."""
+    """Roots, orphans (their parent is missing), and the replies of each row."""
     roots, orphans = [], []
     replies: dict[int, list[int]] = {}
     for row in rows:
@@ -80,7 +81,7 @@ def _is_dropped(messages: Mapping[str, Sequence[Any]], row: int) -> bool:
 
 
 def _below(tops: Iterable[int], replies: Mapping[int, list[int]]) -> Iterator[int]:
-    """The rows and everything under them, each once, cycles included."""
+    """The rows and all rows under them, each once, also with cycles."""
     seen: set[int] = set()
     waiting = list(tops)
     while waiting:

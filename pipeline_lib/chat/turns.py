@@ -1,7 +1,7 @@
-"""Small tools for normalizers: from what a row holds to turns.
+"""Small tools for normalizers: from the fields of a row to turns.
 
-Each does one thing, changes nothing that its name does not say, and leaves a note where it
-cut, merged or dropped something. What can not be made into turns raises ``Reject``.
+Each tool does one thing, and leaves a note if it cut, merged or dropped something. A row that can
+not become turns raises ``Reject``.
 
     def _norm_wildchat(row):
         return tidy(read_turns(row["conversation"]))
@@ -27,7 +27,7 @@ ALIASES = {
     "system": "system",
     "developer": "system",
 }
-"""Names of roles in the wild, in lower case; any other name is a rejection."""
+"""Names of roles in data sets, in lower case; any other name is a rejection."""
 
 _ROLE_KEYS = ("role", "from")
 _CONTENT_KEYS = ("content", "value", "text")
@@ -52,11 +52,13 @@ def assistant(content: str) -> Turn:
 
 
 def read_turns(messages: Any, *, system: str | None = None) -> Turns:
-    """Turns from a list of messages, or from one mapping of lists, under their usual keys.
+    """Turns from a list of messages, or from one mapping of lists, under the usual keys.
 
-    Roles go through ``ALIASES``; a null content becomes a blank turn (``tidy`` cuts there);
-    null keys count as absent. Reasoning kept in a field of its own goes in front of the
-    answer (``thought``). ``system`` is a prompt that the row holds outside its messages.
+    Keys: ``role`` or ``from``; ``content``, ``value`` or ``text``; for reasoning, which goes in
+    front of the answer (see ``thought``), ``reasoning_content``, ``reasoning`` or ``thinking``.
+    Keys with null count as absent. Role names go through ``ALIASES``. A null content becomes a
+    blank turn, where ``tidy`` cuts. ``system``: a system prompt that the row has outside its
+    messages. ``Reject`` without messages, for an unknown role, or for a content that is not text.
     """
     turns = [_read_turn(message) for message in _as_list(messages)]
     if system and system.strip() and (not turns or turns[0]["role"] != "system"):
@@ -101,10 +103,10 @@ def _first(message: Mapping[str, Any], keys: Iterable[str]) -> Any:
 
 
 def dialogue(utterances: Sequence[str], speakers: Sequence[str] | None = None) -> Turns:
-    """Turns from bare utterances: who speaks first is the user.
+    """Turns from plain utterances; the first speaker is the user.
 
-    Without ``speakers`` the sides alternate; with them the name decides, and a third name is
-    a rejection. Of lists that differ in length the common part is taken.
+    Without ``speakers`` user and assistant alternate. With ``speakers`` their names decide; a third
+    name is a ``Reject``. If the lists differ in length, only the common part is used, with a note.
     """
     if not utterances:
         raise Reject("no turns")
@@ -125,11 +127,12 @@ def _spoken(roles: Sequence[str], utterances: Sequence[str | None]) -> list[Turn
 
 
 def tidy(turns: Turns, *, same_role: Literal["merge", "reject"] = "merge") -> Turns:
-    """The usual repairs, in this order, each with a note.
+    """The usual repairs, in this order; each leaves a note, except the first.
 
-    Cut at the first blank turn (a blank system turn is merely left out); drop assistant turns
-    that answer nothing at the start; merge neighbours of one role with a blank line between, or
-    reject them; drop what follows the last assistant turn.
+    Leave out blank system turns. Cut at the first blank turn. Drop assistant turns at the start,
+    which answer nothing. Merge neighbours of one role, with a blank line between them
+    (``same_role="merge"``), or raise ``Reject`` (``"reject"``). Drop turns after the last assistant
+    turn. ``Reject`` if there is no assistant turn.
     """
     notes = list(turns.notes)
 
@@ -170,9 +173,10 @@ def _merged(turns: list[Turn]) -> list[Turn]:
 
 
 def thought(reasoning: str | None, answer: str) -> str:
-    """An answer with its reasoning in front, in the one form used here; blank reasoning: none.
+    """An answer with its reasoning in front: ``<think>``, reasoning, ``</think>``, answer.
 
-    Reasoning that leads to no answer teaches not to answer: a blank answer stays blank.
+    Blank reasoning adds nothing. A blank answer stays blank, because reasoning without an answer
+    teaches a model not to answer.
     """
     if not reasoning or not reasoning.strip() or not answer.strip():
         return answer
@@ -180,10 +184,10 @@ def thought(reasoning: str | None, answer: str) -> str:
 
 
 def canonical_thoughts(turns: Turns) -> Turns:
-    """Bring think blocks that open assistant turns to the form of ``thought``.
+    """Bring think blocks at the start of assistant turns to the form of ``thought``.
 
-    Tags of other spellings and marks around the solution go; an empty block goes; a block
-    without an end is a rejection.
+    Other spellings of the tags are replaced; marks around the solution and empty blocks are
+    removed. A block without an end is a ``Reject``.
     """
     return Turns(
         (
@@ -208,8 +212,8 @@ def _canonical(content: str) -> str:
 def preference(chosen: Turns, rejected: Turns) -> Pair:
     """A pair from two conversations; the prompt is their longest common start.
 
-    The prompt ends with a user turn, so an answer the two share before they part belongs to
-    both continuations when a user turn is where they part.
+    The prompt ends with a user turn. So if the two differ first in a user turn, the common answer
+    before it belongs to both continuations. ``Reject`` if there is no common prompt.
     """
     same = takewhile(lambda both: both[0] == both[1], zip(chosen, rejected, strict=False))
     size = sum(1 for _ in same)
@@ -222,13 +226,16 @@ def preference(chosen: Turns, rejected: Turns) -> Pair:
 
 
 def cut_bytes(text: str, limit: int) -> str:
-    """The longest start of ``text`` that is at most ``limit`` UTF-8 bytes and whole characters."""
+    """The longest start of ``text`` that has at most ``limit`` UTF-8 bytes, in whole characters."""
     data = text.encode()
     return text if len(data) <= limit else data[:limit].decode(errors="ignore")
 
 
 def document(text: str | None, *, max_bytes: int = 4_096) -> Turns:
-    """A plain text as a conversation: one assistant turn, cut to ``max_bytes`` of UTF-8."""
+    """A plain text as a conversation: one assistant turn, cut to ``max_bytes`` of UTF-8.
+
+    A cut leaves a note; a blank text is a ``Reject``.
+    """
     if not text or not text.strip():
         raise Reject("blank document")
     cut = cut_bytes(text, max_bytes)

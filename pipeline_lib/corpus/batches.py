@@ -1,7 +1,7 @@
 """Rows in visited order become batches: skipped, identified, split, folded into the digest.
 
-A batch ends after a fixed number of rows or bytes, so its borders, and with them every
-commit, depend on the sequence of rows alone.
+A batch ends after a fixed number of rows or bytes. So its end, and with it the place of every
+commit, depends on the sequence of rows alone.
 """
 
 from collections.abc import Callable, Generator, Iterable, Iterator
@@ -30,13 +30,17 @@ class VisitCounts(NamedTuple):
     source_digest: str = "00" * 32
 
 
+NOTHING_VISITED = VisitCounts()
+
+
 class DocumentBatch(NamedTuple):
     """Documents of consecutive visited rows, the training ones first.
 
     ``texts``: UTF-8; the first ``train`` of them belong to the training split, the rest to
-    validation. ``positions``: int64, place of each text in the batch's visited order.
-    ``probes``: indices of texts whose ids are compared with the reference. ``seen`` and
-    ``shuffle`` stand behind the batch; ``shuffle.buffer`` is empty unless ``commit``.
+    validation. ``positions`` (int64, one for each text): its place in the batch's visited order.
+    ``probes``: indices of the texts whose ids are compared with the reference. ``seen`` and
+    ``shuffle`` are the state behind the batch's last row; ``shuffle.buffer`` is empty unless
+    ``commit``, which says that a commit is due behind this batch.
     """
 
     texts: list[bytes]
@@ -59,7 +63,7 @@ def is_blank(text: bytes) -> bool:
 class Batcher:
     """Cuts the shuffled rows of one lane into batches and keeps the running counts."""
 
-    def __init__(self, recipe: Recipe, seen: VisitCounts = VisitCounts()) -> None:  # noqa: B008 (immutable)
+    def __init__(self, recipe: Recipe, seen: VisitCounts = NOTHING_VISITED) -> None:
         self._rows = recipe.tokenization_batch_size
         self._bytes = recipe.tokenization_batch_bytes
         self._prefix = selection.identity_prefix(recipe.seed)
@@ -69,7 +73,7 @@ class Batcher:
     def batches(
         self, shuffle: ShuffleBuffer, rows: Iterable[Row], commit_due: Callable[[], bool]
     ) -> Generator[DocumentBatch, None, None]:
-        """Batches until the rows end; ``commit_due`` is asked at each batch's end.
+        """Batches until the rows end; ``commit_due`` is asked at the end of each batch.
 
         ``rows`` is the running ``shuffle``, perhaps cut at a bound.
         """
@@ -108,8 +112,11 @@ class Batcher:
         )
 
     def _visit(self, rows: list[Row]) -> "_Visited":
-        """Fold and classify the rows. The loop that runs once for every document of a corpus:
-        half of its time is SHA-256, so nothing else in it is left to a function call."""
+        """Fold the rows into the digest and classify them.
+
+        This loop runs once for every document of a corpus. SHA-256 takes half of its time, so it
+        calls no function of ours that is not needed.
+        """
         nulls, blanks, threshold, prefix = 0, 0, self._threshold, self._prefix
         train: list[int] = []
         val: list[int] = []
@@ -134,7 +141,8 @@ class Batcher:
 
 
 class _Visited(NamedTuple):
-    """Positions of training, validation and probed rows; rows left out; the digest after."""
+    """Places of the training, validation and probed rows, counts of the rows that are skipped, and
+    the digest behind the last row."""
 
     train: list[int]
     val: list[int]

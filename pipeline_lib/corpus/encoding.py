@@ -1,7 +1,8 @@
-"""The two stages between visited rows and shard files: encode, and write one batch.
+"""The two stages between visited rows and shard files: encode a batch, and write it.
 
-Reading and hashing run in one thread, encoding in as many as the encoder works best in, writing
-in the caller's; each hands batches on in order, so the overlap changes nothing but the time.
+Reading and hashing run in one thread, encoding in the number of threads that suits the encoder,
+writing in the thread of the caller. Each stage hands batches on in order, so the overlap changes
+nothing but the time.
 """
 
 from collections.abc import Generator, Iterator, Mapping
@@ -15,55 +16,65 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.corpus.batches import DocumentBatch
-from pipeline_lib.corpus.shards import ShardWriter
+from pipeline_lib.corpus.shard_writer import ShardWriter
+from pipeline_lib.corpus.state import EncoderUsed
 from pipeline_lib.engines import Closable, in_threads
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
+from pipeline_lib.selection import Split
 from pipeline_lib.storage import atomic
 from pipeline_lib.tokenization import equality
 from pipeline_lib.tokenization.reference import Encoded, Encoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-Coded = tuple[DocumentBatch, Encoded]
+EncodedBatch = tuple[DocumentBatch, Encoded]
 _HELD_AT_MOST = 12
+"""Batches that are encoded and held back while the first one is compared with the reference."""
 
 
 class EncodingStage:
-    """Chooses an encoder on the first batch, encodes batches, and keeps proving it equal.
+    """Encodes batches, with an encoder that it chooses on the first batch and goes on checking.
 
-    ``used``: name and version of the encoder, once it is confirmed.
+    ``used``: the encoder, None until it is confirmed.
     """
 
     def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
-        self.used: dict[str, str] | None = None
+        self.used: EncoderUsed | None = None
 
-    def run(self, batches: Closable[DocumentBatch]) -> Generator[Coded, None, None]:
-        """The batches with their ids. ``EncoderMismatch`` keeps the document as evidence."""
+    def run(self, batches: Closable[DocumentBatch]) -> Generator[EncodedBatch, None, None]:
+        """The batches with their ids, in order.
+
+        ``EncoderMismatch`` if the encoder gives other ids than the reference for a document, which
+        is then kept as evidence.
+        """
         reference = self._tokenizer.reference
         with closing(batches):
             chosen = equality.choose_encoder(reference, self._kind)  # while the first is made
             self._encoder: Encoder = chosen
             with closing(in_threads(self._encode, batches, chosen.threads)) as coded:
                 held = self._confirm(coded)
-                self.used = {"name": self._encoder.name, "version": self._encoder.version}
+                self.used = EncoderUsed(name=self._encoder.name, version=self._encoder.version)
                 for batch, encoded, by in chain(_emptied(held), coded):
-                    if by is not self._encoder:  # it was at work before it was found wanting
+                    if by is not self._encoder:  # the one that was not confirmed
                         encoded = self._encoder.encode(batch.texts)
                     elif by is not reference:
                         self._probe(batch, encoded)
                     yield batch, encoded
 
     def drop_cache(self) -> None:
-        """Make the encoder in use, once batches have come, let go of what is not needed."""
+        """Free the memory in which the encoder remembers words; only after the first batch."""
         self._encoder.drop_cache()
 
-    def _encode(self, batch: DocumentBatch) -> "_Encoded":
+    def _encode(self, batch: DocumentBatch) -> "_Coded":
         encoder = self._encoder
-        return _Encoded(batch, encoder.encode(batch.texts), encoder)
+        return _Coded(batch, encoder.encode(batch.texts), encoder)
 
-    def _confirm(self, coded: Iterator["_Encoded"]) -> list["_Encoded"]:
-        """Settle the encoder; returns the first batches. They are encoded while the ids of the
-        first are compared with the reference, and held back until that is done."""
+    def _confirm(self, coded: Iterator["_Coded"]) -> list["_Coded"]:
+        """Settle which encoder is used; returns the first batches.
+
+        While the ids of the first batch are compared with the reference, the next ones are encoded
+        and held back.
+        """
         held = list(islice(coded, 1))
         if not held:
             return held
@@ -89,7 +100,7 @@ class EncodingStage:
                 ) from error
 
 
-class _Encoded(NamedTuple):
+class _Coded(NamedTuple):
     """A batch, its ids, and the encoder that made them."""
 
     batch: DocumentBatch
@@ -97,16 +108,16 @@ class _Encoded(NamedTuple):
     by: Encoder
 
 
-def _emptied(held: list[_Encoded]) -> Iterator[_Encoded]:
-    """The items of a list, which keeps none of them alive."""
+def _emptied(held: list[_Coded]) -> Iterator[_Coded]:
+    """The items of a list, each taken out of it, so that the list keeps none of them alive."""
     held.reverse()
     while held:
         yield held.pop()
 
 
 class Written(NamedTuple):
-    """What became of one batch: whether the token bound was crossed in it, and how many of
-    its documents stand behind the crossing one and were not written."""
+    """The result of writing a batch: whether the token bound was crossed in it, and how many of its
+    documents were left out because they stand behind the one that crossed it."""
 
     crossed: bool
     left_out: int
@@ -115,9 +126,11 @@ class Written(NamedTuple):
 def with_end_tokens(
     encoded: Encoded, tokenizer: Tokenizer
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Tokens with one end token per text, in the shard dtype, and the length of each text.
+    """Tokens of all texts, each followed by the end token, and the number of tokens of each.
 
-    The range is checked before the ids are narrowed, because numpy wraps silently.
+    The tokens have the dtype of the shards. The range of the ids is checked before they are
+    narrowed, because numpy wraps silently. ``TokenizerError`` for an id that is out of range, and
+    for an end token inside a text.
     """
     ids, offsets = encoded
     _check_ids(ids, tokenizer)
@@ -144,13 +157,16 @@ def _check_ids(ids: NDArray[np.uint32], tokenizer: Tokenizer) -> None:
 
 
 def write_token_batch(
-    writers: Mapping[str, ShardWriter],
+    writers: Mapping[Split, ShardWriter],
     batch: DocumentBatch,
     encoded: Encoded,
     tokenizer: Tokenizer,
     train_tokens: int | None,
 ) -> Written:
-    """Append a batch to both splits, up to and including the document that crosses the bound."""
+    """Append a batch to both splits, up to and including the document that crosses the bound.
+
+    ``train_tokens`` bounds the tokens of the training split in this lane; None means no bound.
+    """
     tokens, lengths = with_end_tokens(encoded, tokenizer)
     kept_train, kept_val = batch.train, len(batch.texts) - batch.train
     crossed = False
@@ -162,9 +178,12 @@ def write_token_batch(
             val_positions = batch.positions[batch.train :]
             kept_val = int(np.searchsorted(val_positions, batch.positions[crossing]))
     border = int(lengths[: batch.train].sum())
-    for split, kept, part, sizes in (
-        ("train", kept_train, tokens[:border], lengths[: batch.train]),
-        ("val", kept_val, tokens[border:], lengths[batch.train :]),
-    ):
-        writers[split].append(part[: int(sizes[:kept].sum())], sizes[:kept])
+    _append(writers["train"], tokens[:border], lengths[: batch.train], kept_train)
+    _append(writers["val"], tokens[border:], lengths[batch.train :], kept_val)
     return Written(crossed, len(batch.texts) - kept_train - kept_val)
+
+
+def _append(
+    writer: ShardWriter, tokens: NDArray[Any], lengths: NDArray[np.int64], kept: int
+) -> None:
+    writer.append(tokens[: int(lengths[:kept].sum())], lengths[:kept])

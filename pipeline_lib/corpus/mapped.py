@@ -1,7 +1,7 @@
 """Files of numbers, mapped for reading.
 
-Maps are read-only and opened when they are first needed: an object that travels to a worker
-process takes its paths along, never its bytes.
+Maps are read-only and are opened when they are first needed. An object that travels to a worker
+process takes its path along, never its bytes.
 """
 
 from pathlib import Path
@@ -20,7 +20,8 @@ class MappedFile:
 
     @property
     def array(self) -> NDArray[Any]:
-        """The mapped array; an empty file has an empty one."""
+        """The mapped array, of ``dtype`` and ``shape``; an empty file can not be mapped, and has an
+        empty array of its own."""
         if self._array is None:
             if 0 in self.shape:
                 self._array = np.empty(self.shape, self.dtype)
@@ -28,8 +29,8 @@ class MappedFile:
                 self._array = np.asarray(np.memmap(self.path, self.dtype, "r", shape=self.shape))
         return self._array
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_array": None}
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self.dtype, self.shape)
 
 
 class MappedShard(MappedFile):
@@ -37,7 +38,7 @@ class MappedShard(MappedFile):
 
     @property
     def array(self) -> NDArray[Any]:
-        """The mapped tokens."""
+        """The mapped tokens, in one dimension."""
         if self._array is None:
             self._array = np.asarray(np.load(self.path, mmap_mode="r", allow_pickle=False))
         return self._array

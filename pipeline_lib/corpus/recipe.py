@@ -1,8 +1,8 @@
 """``Recipe``: everything that decides the bytes of a shard folder, and nothing else.
 
-Folders, worker counts, intervals and progress are arguments of ``prepare``. A recipe as a
-user writes it may name a branch or a local folder; ``prepare`` pins it first, and only
-pinned recipes are stored, compared and digested.
+Folders, worker counts, intervals and progress are arguments of ``prepare``. A user's recipe may
+name a branch or a local folder; ``prepare`` pins it first, and only pinned recipes are stored,
+compared and digested.
 """
 
 import dataclasses
@@ -18,6 +18,9 @@ ALGORITHM = 1
 DEFAULT_DATASET, DEFAULT_CONFIG = "HuggingFaceFW/fineweb-edu", "sample-10BT"
 DEFAULT_MAX_DOCUMENTS = 10_000
 
+RecipeFields = dict[str, Any]  # another algorithm version has other fields: see ``from_fields``
+"""A recipe in JSON: every field and ``algorithm``."""
+
 _COUNTS = (
     "max_documents",
     "train_tokens",
@@ -32,12 +35,22 @@ _COUNTS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """What to prepare, from what, with which seeds and sizes.
+    """Source, tokenizer, bounds, seeds and sizes of a run: everything that decides its bytes.
 
-    ``max_documents`` counts rows visited in shuffled order, skipped ones included;
-    ``train_tokens`` stops after the document that crosses it. They exclude each other;
-    with neither, 10,000 documents are visited. Sizes named ``*_bytes`` are UTF-8 bytes.
-    ``ValueError`` for anything out of range.
+    ``dataset``: a Hub dataset (``owner/name``) or a folder of Parquet files. ``config`` and
+    ``revision`` (branch, tag or commit) belong to a Hub dataset. ``text_column`` holds the text.
+    ``tokenizer``: a Hub repository, a folder or a ``tokenizer.json``, at ``tokenizer_revision``.
+    ``eos_token`` ends every document (None: the tokenizer's own end token). ``max_documents``: rows
+    to visit in shuffled order, skipped rows included. ``train_tokens``: the run stops after the
+    document with which the training split reaches so many tokens, end tokens included. The two
+    exclude each other; with neither, 10,000 rows are visited. ``seed``: of order and split, 0 to
+    2**32 - 1. ``val_fraction``: share of the documents that are for validation, between 0 and 1.
+    ``shard_tokens``: tokens in a full shard. ``shuffle_buffer`` (documents) and
+    ``shuffle_buffer_bytes`` are the most that the shuffle holds. A batch ends with the row that
+    brings it to ``tokenization_batch_size`` rows or to ``tokenization_batch_bytes``. Both sizes in
+    bytes are of UTF-8 text. ``lanes``: independent streams that share files and bounds.
+
+    ``ValueError`` for a value that is out of range.
     """
 
     dataset: str = DEFAULT_DATASET
@@ -55,7 +68,7 @@ class Recipe:
     shuffle_buffer: int = 10_000
     shuffle_buffer_bytes: int = 256 << 20
     tokenization_batch_size: int = 1_024
-    tokenization_batch_bytes: int = 7 << 18  # at two mebibytes the fast encoder would cut it
+    tokenization_batch_bytes: int = 7 << 18  # the fast encoder cuts a batch of two mebibytes
     lanes: int = 1
 
     def __post_init__(self) -> None:
@@ -84,7 +97,7 @@ class Recipe:
         if not isinstance(fraction, float) or not 0 < fraction < 1:
             raise ValueError(f"val_fraction is {fraction!r}; give a number between 0 and 1")
 
-    def fields(self) -> dict[str, Any]:
+    def fields(self) -> RecipeFields:
         """All fields and the algorithm version, as stored in checkpoints and manifests."""
         return {"algorithm": ALGORITHM, **dataclasses.asdict(self)}
 
@@ -95,20 +108,32 @@ class Recipe:
 
     @property
     def label(self) -> str:
-        """12 hex digits to name an output folder by: over all fields, paths cut to their last
-        part, so that another parameter is another folder and a moved project is not."""
+        """12 hex digits for the name of an output folder.
+
+        They cover all fields, but of a path only its last part. So another parameter gives another
+        folder, and a project that was moved keeps its folder.
+        """
         short = {name: Path(getattr(self, name)).name for name in ("dataset", "tokenizer")}
         return digest.of_json({**self.fields(), **short})[:12]
 
     @classmethod
-    def from_fields(cls, fields: dict[str, Any]) -> "Recipe":
-        """The recipe that ``fields`` describes; ``ValueError`` for another algorithm."""
+    def from_fields(cls, fields: RecipeFields) -> "Recipe":
+        """The recipe that ``fields`` describes.
+
+        ``ValueError`` for another algorithm version, and for a field that is missing or unknown.
+        """
         rest = dict(fields)
         algorithm = rest.pop("algorithm", None)
         if algorithm != ALGORITHM:
             raise ValueError(
                 f"it was made by algorithm version {algorithm}, this is version {ALGORITHM}; "
                 "go on with the pipeline version that began it, or start a fresh run"
+            )
+        known = {field.name for field in dataclasses.fields(cls)}
+        if wrong := sorted(known ^ rest.keys()):
+            raise ValueError(
+                f"it lacks fields or has unknown ones ({', '.join(wrong)}); go on with the "
+                "pipeline version that began it, or start a fresh run"
             )
         return cls(**rest)
 
@@ -118,9 +143,12 @@ class Recipe:
         return [(name, mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]]
 
 
-def bound_of_lane(total: int, lane: int, lanes: int) -> int:
-    """Lane ``lane``'s part of a bound: ``total // lanes``, the first ones get one more."""
-    return total // lanes + (lane < total % lanes)
+def lane_bound(total: int | None, lane: int, lanes: int) -> int | None:
+    """Lane ``lane``'s part of a bound on the run, if there is a bound.
+
+    Every lane gets ``total // lanes``, and the first ones get one more until the rest is dealt.
+    """
+    return None if total is None else total // lanes + (lane < total % lanes)
 
 
 def _is_int(value: object) -> bool:

@@ -1,9 +1,9 @@
-"""Compare a published folder with its source: its first documents are made again from there.
+"""Compare a published folder with its source, from which its first documents are made again.
 
-Order, split and text follow from the recipe, so reading the source from its start gives the
-documents that the shards must begin with, and the reference encoder their exact ids. That
-holds for tokenizers which lose text as well; where nothing is lost, the ids must also decode
-back to the text.
+Order, split and text follow from the recipe. So reading the source from its start gives the
+documents that the shards must begin with, and the reference encoder gives their exact ids. This
+works with tokenizers that lose text, too. With a tokenizer that loses nothing, the ids must also
+decode to the text.
 """
 
 from collections.abc import Generator
@@ -18,12 +18,14 @@ from numpy.typing import NDArray
 from pipeline_lib import selection, shuffling
 from pipeline_lib.corpus import manifest
 from pipeline_lib.corpus.batches import is_blank
+from pipeline_lib.corpus.reader import files_of_lane, reader_metadata
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.shards import SPLITS
-from pipeline_lib.corpus.verify_tokens import by_lane
+from pipeline_lib.corpus.state import SPLITS
+from pipeline_lib.corpus.verify import shards_by_lane
 from pipeline_lib.records import ShardRecord
+from pipeline_lib.selection import Split
 from pipeline_lib.shuffling import Dice, Row, ShuffleBuffer
-from pipeline_lib.sources.resolve import CorpusSource, blocks
+from pipeline_lib.sources.corpus_source import CorpusSource, blocks
 from pipeline_lib.tokenization.equality import NASTY
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
@@ -31,14 +33,17 @@ SAMPLED_DOCUMENTS = 64
 """Documents compared in each split of a lane, out of its first ``SAMPLED_TOKENS`` tokens."""
 SAMPLED_TOKENS = 1 << 20
 SAMPLED_LANES = 4
+"""Lanes that are compared: the first ones."""
 SAMPLED_ROWS = 200_000
-"""Rows of a lane visited at most; what a rare split holds behind them is not compared."""
+"""Rows of a lane that are visited at most; documents of a rare split behind them are not
+compared."""
 LONGEST = 4 << 20
-"""Bytes of a text above which the reference encoder, at about 1 MB/s, is not asked."""
+"""Longer texts (in bytes) are not compared: the reference encoder reads about 1 MB/s."""
 
 
 class Compared(NamedTuple):
-    """The first fault, if there is one, and one line that says what was compared and how."""
+    """The result: ``faults`` holds the first fault, if there is one, and ``done`` is one line that
+    says how many documents were compared, and how."""
 
     faults: list[str]
     done: str
@@ -55,8 +60,8 @@ class _Document(NamedTuple):
 def verify_against_source(folder: Path, source: CorpusSource, tokenizer: Tokenizer) -> Compared:
     """Make the first documents of each split again from the source and compare their ids.
 
-    ``source`` and ``tokenizer`` have to be those of the manifest; another one is a fault. It
-    costs reading as many rows as the shuffle buffer holds, and seconds of encoding.
+    ``source`` and ``tokenizer`` have to be those of the manifest; another one is a fault. The cost
+    is reading as many rows as the shuffle buffer holds, and some seconds of encoding.
     """
     found = manifest.load(folder)
     nothing = "no document was compared"
@@ -72,18 +77,18 @@ def verify_against_source(folder: Path, source: CorpusSource, tokenizer: Tokeniz
         return Compared([f"{folder}: {error}"], nothing)
     documents: list[_Document] = []
     for lane in range(min(recipe.lanes, SAMPLED_LANES)):
-        shards = {split: by_lane(found, split)[lane] for split in SPLITS}
         wanted = {
-            split: _first_documents(folder, shards[split], tokenizer.eos_id) for split in SPLITS
+            split: _first_documents(folder, shards_by_lane(found, split)[lane], tokenizer.eos_id)
+            for split in SPLITS
         }
-        missing = _pair(wanted, recipe, _visited(source, recipe, lane), documents)
+        missing = _give_texts(wanted, recipe, _visited(source, recipe, lane), documents)
         if missing:
             return Compared([f"{folder}: {missing}"], nothing)
     return _compare(folder, documents, tokenizer)
 
 
 def _first_documents(folder: Path, shards: list[ShardRecord], eos_id: int) -> list[_Document]:
-    """A lane's first whole documents in one split, the first one last, their texts unknown."""
+    """A lane's first whole documents in one split, in reverse order, without their texts."""
     parts: list[NDArray[Any]] = [np.empty(0, np.uint32)]
     room = SAMPLED_TOKENS
     for shard in shards:
@@ -100,20 +105,23 @@ def _first_documents(folder: Path, shards: list[ShardRecord], eos_id: int) -> li
 
 
 def _visited(source: CorpusSource, recipe: Recipe, lane: int) -> Generator[Row, None, None]:
-    files = shuffling.file_order((file["name"] for file in source.files), recipe.seed)
+    """The rows of a lane in visited order."""
+    files = files_of_lane(reader_metadata(source, recipe), lane, recipe.lanes)
     dice = Dice(recipe.seed, shuffling.DOCUMENT_STREAM + lane)
     shuffle = ShuffleBuffer(dice, recipe.shuffle_buffer, recipe.shuffle_buffer_bytes)
-    own = files[lane :: recipe.lanes]
-    return shuffle.run(blocks(source, own, recipe.text_column, shuffling.START))
+    return shuffle.run(blocks(source, files, recipe.text_column, shuffling.START))
 
 
-def _pair(
-    wanted: dict[str, list[_Document]],
+def _give_texts(
+    wanted: dict[Split, list[_Document]],
     recipe: Recipe,
     visited: Generator[Row, None, None],
     documents: list[_Document],
 ) -> str | None:
-    """Give the wanted documents their texts, in order; a fault if the source has too few."""
+    """Move the wanted documents to ``documents``, in order and each with its text from the source.
+
+    The result is a fault if the source has too few texts.
+    """
     prefix = selection.identity_prefix(recipe.seed)
     threshold = selection.val_threshold(recipe.val_fraction)
     rows = 0

@@ -1,1 +1,1 @@
-"""Data sets on disk: which there are, what they weigh, how they get there, what seals them."""
+"""Data sets: the registry's entries, plans, sizes, fetching, and the sealed copies on disk."""

@@ -1,9 +1,6 @@
-"""What a registered data set is: where it lives, what is read of it, under which terms.
+"""An entry of the registry: where a data set lives, how it is fetched, under which terms.
 
-The list itself is ``DATASETS`` in ``download_data.py``; nothing here names a data set. A
-source's ``columns`` are a contract: the columns its normalizer reads, with Arrow types.
-They are compared with what the Hub delivers and with what lies on disk, so a renamed or
-retyped column stops that source instead of emptying it.
+The list of data sets is ``DATASETS`` in ``download_data.py``; no data set is named here.
 """
 
 import re
@@ -15,20 +12,30 @@ from pipeline_lib.columns import Columns
 
 Role = Literal["dialogue", "reasoning", "encyclopedic", "preference"]
 
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 ROLES = ("dialogue", "reasoning", "encyclopedic", "preference")
+_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True)
 class DatasetSpec:
-    """One data set of the Hub and how it is fetched.
+    """One data set of the Hub, and how it is fetched. ``ValueError`` for a value out of range.
 
-    ``revision`` is a branch, tag or commit; it is resolved to a commit before anything is
-    fetched. ``parquet`` names the branch with automatically converted files to read instead
-    of the originals. Of JSON Lines only ``columns`` are kept. ``streaming`` sources are read in
-    stored order, and only as far as a limit needs. ``max_bytes`` bounds what is kept, in Arrow
-    bytes. ``group`` names the column that holds together the rows of one message tree.
-    ``disabled`` says why a source is not fetched unless it is asked for by name.
+    - ``path``: the repository, ``owner/name``. ``config``: its config; None is the default one.
+      ``splits``: the splits, joined in this order.
+    - ``role``: the use of the data set, one of ``ROLES``.
+    - ``columns``: the columns that its normalizer reads, with their Arrow types. They are compared
+      with the files of the Hub and with the saved copy, so a renamed or retyped column is an error
+      and not a column of nulls. From JSON Lines only these columns are saved.
+    - ``licence``, ``citation``: as texts for people.
+    - ``revision``: a branch, tag or commit; it is pinned to a commit before anything is fetched.
+      ``parquet``: the branch of converted Parquet files, which is read instead of the originals.
+    - ``streaming``: rows are read in stored order, and only as many as a limit needs; else a limit
+      takes a seeded sample.
+    - ``max_bytes``: the longest start of the rows within so many Arrow bytes is saved.
+    - ``gated``: the Hub asks for accepted terms and a token.
+    - ``group``: the column that holds the rows of one message tree together. Such a data set is
+      fetched whole, because a limit would cut trees.
+    - ``disabled``: why the data set is fetched only if it is named; empty if it is always fetched.
     """
 
     path: str
@@ -58,12 +65,12 @@ class DatasetSpec:
 
     @property
     def enabled(self) -> bool:
-        """Whether it is fetched when no names are given."""
+        """Whether the data set is fetched when no names are given."""
         return not self.disabled
 
 
 def check_name(name: str) -> str:
-    """The name of a source, which is also a folder name: ``ValueError`` if it can not be one."""
+    """The name of a data set; ``ValueError`` if it can not name a folder too."""
     if not _NAME.fullmatch(name):
         raise ValueError(f"{name!r} can not name a data set: use a-z, 0-9, '_' and '-'")
     return name
@@ -72,11 +79,11 @@ def check_name(name: str) -> str:
 def choose_datasets(
     datasets: Mapping[str, DatasetSpec], names: Iterable[str]
 ) -> dict[str, DatasetSpec]:
-    """The named sources, each once, in the order given; without names all enabled ones.
+    """The named data sets, each once, in the order of ``names``; without names all enabled ones.
 
-    ``ValueError`` lists the known names if one is unknown.
+    The keys are the names. ``ValueError`` for an unknown name lists the known ones.
     """
-    wanted = list(dict.fromkeys(names)) or [n for n, source in datasets.items() if source.enabled]
+    wanted = list(dict.fromkeys(names)) or [n for n, spec in datasets.items() if spec.enabled]
     unknown = [name for name in wanted if name not in datasets]
     if unknown:
         raise ValueError(

@@ -1,17 +1,16 @@
-"""Data sets on disk: ``<data>/<name>/`` in the form of ``Dataset.save_to_disk``, plus a manifest.
+"""Data sets on disk: sealed folders ``<data>/<name>/`` in the form of ``Dataset.save_to_disk``.
 
-``save_to_disk`` alone loses whole files in a power cut, and ``load_from_disk`` takes a file
-that was cut for a shorter one. So rows go to a staging folder, are re-opened and counted,
-every file and folder is fsynced, ``manifest.json`` (origin, rows, columns, files with sizes
-and SHA-256) is written last, and one rename makes the folder appear. Without a manifest that
-matches, a data set does not exist; files the manifest does not name are ignored.
+``save_to_disk`` alone loses whole files in a power cut, and ``load_from_disk`` reads a file that
+was cut as if it were shorter. So the rows are written aside, opened again, counted and hashed, and
+``manifest.json`` is written last. Without a manifest that matches, a data set does not exist;
+files that the manifest does not list are ignored.
 """
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal, TypedDict
 
 import pyarrow as pa
 
@@ -19,50 +18,86 @@ from pipeline_lib import digest
 from pipeline_lib.columns import Columns, check_columns
 from pipeline_lib.downloads.registry import check_name
 from pipeline_lib.errors import DamagedFile, SourceError
-from pipeline_lib.storage import atomic, folders
-from pipeline_lib.storage.lock import FolderLock
+from pipeline_lib.storage import atomic, sealed_folder, typed_json
+from pipeline_lib.storage.sealed_folder import SealedFile
 
 if TYPE_CHECKING:
     import datasets
 
 MANIFEST = "manifest.json"
-MANIFEST_VERSION = 1
 
 
 class NotSaved(SourceError):
     """There is no data set of that name in the data folder."""
 
 
+class OriginFile(TypedDict):
+    """A file of the Hub; ``sha256`` is None if the Hub lists none."""
+
+    name: str
+    size: int
+    sha256: str | None
+
+
+class Origin(TypedDict, total=False):
+    """Where the rows of a data set come from. ``limit`` is in rows (-1: all), ``max_bytes`` in
+    Arrow bytes.
+
+    A sample that is made offline has no repository, so it has fewer of the fields.
+    """
+
+    path: str
+    config: str | None
+    splits: list[str]
+    revision: str
+    requested_revision: str
+    licence: str
+    gated: bool
+    max_bytes: int | None
+    limit: int
+    seed: int | None
+    stated_rows: int | None
+    files: list[OriginFile]
+
+
+@dataclass(frozen=True)
+class DatasetManifest:
+    """The record of a saved data set; ``columns`` has the Arrow type of each, as a text."""
+
+    manifest_version: Literal[1]
+    origin: Origin
+    rows: int
+    columns: dict[str, str]
+    files: list[SealedFile]
+
+
 @dataclass(frozen=True)
 class Saved:
-    """A data set on disk and what its manifest says."""
+    """A data set on disk and its manifest."""
 
     folder: Path
-    manifest: Mapping[str, Any]
+    manifest: DatasetManifest
 
     @property
     def rows(self) -> int:
         """Number of rows."""
-        return int(self.manifest["rows"])
+        return self.manifest.rows
 
     @property
-    def origin(self) -> Mapping[str, Any]:
-        """Where the rows come from: path, config, splits, revision, licence, limit ..."""
-        origin: Mapping[str, Any] = self.manifest["origin"]
-        return origin
+    def origin(self) -> Origin:
+        """Where the rows come from."""
+        return self.manifest.origin
 
     @property
     def size(self) -> int:
         """Bytes on disk."""
-        return sum(int(entry["size"]) for entry in self.manifest["files"])
+        return sum(file.size for file in self.manifest.files)
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the content: rows, columns and the digests of the files that hold them."""
-        named = {entry["name"]: entry["sha256"] for entry in self.manifest["files"]}
-        return digest.of_json(
-            {"rows": self.rows, "columns": self.manifest["columns"], "files": named}
-        )
+        """Hex SHA-256 of the content: rows, columns and the digests of the files."""
+        files = {file.name: file.sha256 for file in self.manifest.files}
+        return digest.of_json({"rows": self.rows, "columns": self.manifest.columns, "files": files})
 
 
 def save(
@@ -71,53 +106,52 @@ def save(
     features: "datasets.Features",
     *,
     columns: Columns,
-    origin: Mapping[str, Any],
+    origin: Origin,
     replace: bool = False,
 ) -> Saved:
     """Write a stream of tables as the data set ``folder``, all of it or nothing.
 
-    Every table must have the schema ``features.arrow_schema``, checked against ``columns``.
-    ``ColumnError``; ``OutputExists`` if the folder is there and not to be ``replace``d;
+    Every table must have the schema ``features.arrow_schema``, which is checked against
+    ``columns``. ``ColumnError``; ``OutputExists`` if the folder is there and ``replace`` is false;
     ``SourceError`` if there are no rows; ``Locked`` if another process saves it now.
     """
     check_name(folder.name)
-    check_columns(features.arrow_schema, columns, f"data set {folder.name}")
-    staging = folder.with_name(folder.name + ".incomplete")
-    folders.make_folder(staging)
-    with FolderLock(staging / "lock"):
-        _sweep(staging)
-        payload = staging / "payload"
-        rows = _write_rows(staging / "rows.arrow", tables, features, folder.name)
-        _save_to_disk(staging / "rows.arrow", payload, features)
-        atomic.remove(staging / "rows.arrow")
+    schema = features.arrow_schema
+    check_columns(schema, columns, f"data set {folder.name}")
+    with sealed_folder.building(folder) as staging:
+        payload, stream = staging / "payload", staging / "rows.arrow"
+        rows = _write_rows(stream, tables, schema, folder.name)
+        _save_to_disk(stream, payload, features)
+        atomic.remove(stream)
         _count_again(payload, rows)
-        folders.sync_tree(payload)
-        atomic.save_json(payload / MANIFEST, _manifest(payload, features, rows, origin))
-        if replace:
-            folders.remove_tree(folder)
-        folders.publish_folder(payload, folder)
-        folders.remove_tree(staging)
+        kinds = {field.name: str(field.type) for field in schema}
+        files = sealed_folder.list_files(payload)
+        manifest = DatasetManifest(1, origin, rows, kinds, files)
+        sealed_folder.publish(payload, folder, MANIFEST, manifest, replace=replace)
     return find(folder)
 
 
 def find(folder: Path) -> Saved:
     """The data set in a folder, if its manifest is there and its files have the right sizes.
 
-    ``NotSaved`` if there is nothing; ``DamagedFile`` names the file that does not match.
+    ``NotSaved`` if there is no folder; ``DamagedFile`` names the file that does not match.
     """
     if not folder.is_dir():
         raise NotSaved(
             f"{folder} does not exist; fetch it with: python download_data.py {folder.name}"
         )
-    manifest = folder / MANIFEST
-    if not manifest.is_file():
+    path = folder / MANIFEST
+    if not path.is_file():
         raise DamagedFile(
-            f"{folder} has no {MANIFEST}, so it was not completed by download_data.py; remove the "
-            "folder and fetch the data set again"
+            f"{folder} has no {MANIFEST}, so it was not completed by download_data.py; "
+            f"{_remedy(folder)}"
         )
-    saved = Saved(folder, _checked(manifest, atomic.load_json(manifest)))
-    _check_files(saved, full=False)
-    return saved
+    try:
+        manifest = typed_json.load_typed(path, DatasetManifest)
+    except DamagedFile as error:
+        raise DamagedFile(f"{error}; {_remedy(folder)}") from error
+    sealed_folder.check_files(folder, manifest.files, _remedy(folder), full=False)
+    return Saved(folder, manifest)
 
 
 def load(folder: Path, columns: Columns | None = None, *, full: bool = False) -> "datasets.Dataset":
@@ -125,35 +159,25 @@ def load(folder: Path, columns: Columns | None = None, *, full: bool = False) ->
 
     With ``full``, every file is hashed first. ``NotSaved``, ``DamagedFile``, ``ColumnError``.
     """
-    import datasets
-
     saved = find(folder)
     if full:
-        _check_files(saved, full=True)
-    with quiet_datasets():
-        dataset = datasets.load_from_disk(str(folder), keep_in_memory=False)
+        sealed_folder.check_files(folder, saved.manifest.files, _remedy(folder), full=True)
+    dataset = _open(folder)
     if len(dataset) != saved.rows:
         raise DamagedFile(
-            f"{folder} holds {len(dataset):,} rows, its manifest says {saved.rows:,}; remove the "
-            "folder and fetch the data set again"
+            f"{folder} holds {len(dataset):,} rows, its manifest says {saved.rows:,}; "
+            f"{_remedy(folder)}"
         )
     check_columns(dataset.data.schema, columns or {}, str(folder))
     return dataset
 
 
-def _sweep(staging: Path) -> None:
-    """Remove what an interrupted save left: nothing in it was ever committed."""
-    for entry in staging.iterdir():
-        if entry.is_dir():
-            folders.remove_tree(entry)
-        elif entry.name != "lock":
-            atomic.remove(entry)
+def _remedy(folder: Path) -> str:
+    return f"remove the folder {folder} and fetch the data set again"
 
 
-def _write_rows(
-    path: Path, tables: Iterable[pa.Table], features: "datasets.Features", name: str
-) -> int:
-    rows, schema = 0, features.arrow_schema
+def _write_rows(path: Path, tables: Iterable[pa.Table], schema: pa.Schema, name: str) -> int:
+    rows = 0
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, schema) as writer:
         for table in tables:
             writer.write_table(table.cast(schema) if table.schema != schema else table)
@@ -164,7 +188,10 @@ def _write_rows(
 
 
 def _save_to_disk(path: Path, payload: Path, features: "datasets.Features") -> None:
-    """Rows from one Arrow stream to the folder form; the fingerprint depends on them alone."""
+    """Bring the rows of one Arrow stream into the folder form.
+
+    Its fingerprint is a digest of the rows, so equal rows give equal files.
+    """
     import datasets
     from datasets.table import MemoryMappedTable
 
@@ -178,66 +205,21 @@ def _save_to_disk(path: Path, payload: Path, features: "datasets.Features") -> N
 
 
 def _count_again(payload: Path, rows: int) -> None:
-    import datasets
-
-    with quiet_datasets():
-        again = len(datasets.load_from_disk(str(payload), keep_in_memory=False))
+    again = len(_open(payload))
     if again != rows:
         raise DamagedFile(f"{payload} holds {again:,} rows after {rows:,} were written; try again")
 
 
-def _manifest(
-    payload: Path, features: "datasets.Features", rows: int, origin: Mapping[str, Any]
-) -> dict[str, Any]:
-    files = sorted(path for path in payload.rglob("*") if path.is_file())
-    return {
-        "manifest_version": MANIFEST_VERSION,
-        "origin": dict(origin),
-        "rows": rows,
-        "columns": {field.name: str(field.type) for field in features.arrow_schema},
-        "files": [
-            {
-                "name": path.relative_to(payload).as_posix(),
-                "size": path.stat().st_size,
-                "sha256": digest.sha256_file(path),
-            }
-            for path in files
-        ],
-    }
+def _open(folder: Path) -> "datasets.Dataset":
+    import datasets
 
-
-def _checked(path: Path, manifest: Any) -> Mapping[str, Any]:
-    known = isinstance(manifest, dict) and manifest.get("manifest_version") == MANIFEST_VERSION
-    missing = {"origin", "rows", "columns", "files"} - set(manifest if known else ())
-    if not known or missing:
-        raise DamagedFile(
-            f"{path} is not a manifest of version {MANIFEST_VERSION}"
-            + (f" (it lacks {', '.join(sorted(missing))})" if known else "")
-            + "; remove the folder and fetch the data set again"
-        )
-    return dict(manifest)
-
-
-def _check_files(saved: Saved, *, full: bool) -> None:
-    for entry in saved.manifest["files"]:
-        path = saved.folder / entry["name"]
-        found = path.stat().st_size if path.is_file() else None
-        if found != entry["size"]:
-            there = "is missing" if found is None else f"has {found:,} bytes"
-            raise DamagedFile(
-                f"{path} {there}, the manifest says {entry['size']:,} bytes; remove the folder "
-                f"{saved.folder} and fetch the data set again"
-            )
-        if full and digest.sha256_file(path) != entry["sha256"]:
-            raise DamagedFile(
-                f"{path} has another SHA-256 than its manifest says; remove the folder "
-                f"{saved.folder} and fetch the data set again"
-            )
+    with quiet_datasets():
+        return datasets.load_from_disk(str(folder), keep_in_memory=False)
 
 
 @contextlib.contextmanager
 def quiet_datasets() -> Iterator[None]:
-    """No progress bars from inside the library; a caller shows its own."""
+    """Switch off the progress bars of ``datasets``; a caller shows its own."""
     import datasets
 
     shown = not datasets.are_progress_bars_disabled()

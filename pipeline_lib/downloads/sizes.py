@@ -1,34 +1,33 @@
-"""How big a source is, asked before any of it is fetched: metadata only.
+"""The size of a data set, asked for before any of it is fetched: metadata only.
 
-What lies on disk is measured. Else the card's own figures count; where it has none, the
-footers of the parquet files, read by range requests; for other formats the size of the files
-times a known factor. Where nothing can be told the size stays unknown, and says so. How much of
-a source its normalizer reads is told by one footer.
+A copy on disk is measured. Else the figures of the card count; without them the footers of the
+Parquet files, read by range requests; for other formats the size of the files times a known
+factor. A size that nothing tells is unknown. A footer also tells the share of the columns that a
+normalizer reads.
 """
 
 import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pyarrow as pa
 
 from pipeline_lib.columns import Columns, is_read, read_bytes
-from pipeline_lib.downloads import plans, saved
-from pipeline_lib.downloads.plans import EVERYTHING, DownloadPlan, FetchOptions
+from pipeline_lib.downloads import saved
+from pipeline_lib.downloads.plans import DownloadPlan, FetchOptions, holds_enough, plan_download
 from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import DamagedFile, PipelineError
 from pipeline_lib.hub import client
 from pipeline_lib.hub.footers import RemoteFooter, remote_footer
-from pipeline_lib.hub.retry import Gated, NoAccess
-from pipeline_lib.preflight.ratios import CONVERSATION_BYTES
-from pipeline_lib.sampledata import make
+from pipeline_lib.hub.refusals import Gated, NoAccess
 from pipeline_lib.shuffling import file_order
 
+CONVERSATION_BYTES = 3_000
+"""Of a stored conversation, if nothing tells the number of rows: between soda and ultrachat."""
 GATED_NOTE = "(gated -- needs HF_TOKEN)"
-SAMPLE_NOTE = "made offline"
 _FACTORS = {
     ".jsonl": 1.0,
     ".ndjson": 1.0,
@@ -38,17 +37,19 @@ _FACTORS = {
     ".csv": 1.0,
     ".arrow": 1.0,
 }
+"""Arrow bytes for each byte of a file."""
 
 
 @dataclass(frozen=True)
 class Size:
-    """What one source costs. Bytes; None is unknown.
+    """The cost of one data set, in rows and bytes; None is unknown.
 
-    ``network`` is what is fetched; it stays in the Hub cache unless the source is
-    ``streamed``. ``saved`` is the copy in the data folder, ``extra`` a further copy that
-    formats other than parquet and JSON Lines leave in the cache of ``datasets``, ``text`` the
-    part of the copy that is read later. ``present`` says that it is on disk already, and costs
-    nothing more.
+    - ``network``: bytes to fetch. They stay in the Hub cache, unless the rows are ``streamed``.
+    - ``saved``: bytes of the copy in the data folder; ``text``: the part of it that is read later.
+    - ``extra``: bytes of a further copy in the cache of ``datasets``, for formats other than
+      Parquet and JSON Lines.
+    - ``present``: whether the copy is on disk already, so that it costs nothing more.
+    - ``note``: how the size is known, or why it is not.
     """
 
     name: str
@@ -68,44 +69,43 @@ class Size:
 
 
 def size_on_disk(name: str, folder: Path, limit: int, columns: Columns) -> Size | None:
-    """The size of what is there; None if nothing is, or only a smaller sample than asked for."""
+    """The size of the saved copy; None if there is none that holds ``limit`` rows."""
     try:
         there = saved.find(folder)
     except saved.NotSaved:
         return None
     except DamagedFile as error:
         return Size(name, None, None, None, f"damaged: {error}")
-    held = int(there.origin.get("limit", EVERYTHING))
-    if held != EVERYTHING and not 0 < limit <= held:
+    if not holds_enough(there, limit):
         return None
     text = int(there.size * _share_on_disk(folder, columns))
     return Size(name, there.rows, 0, there.size, "on disk", present=True, text=text)
 
 
-def size_of_sample(name: str) -> Size:
-    """The size of a source of the offline sample that is not made yet."""
-    known, rows = make.SAVED_KILOBYTES.get(name), make.stated_rows(name)
-    return Size(name, rows, 0, None if known is None else known * 1000, SAMPLE_NOTE)
-
-
-def size_on_hub(name: str, source: DatasetSpec, options: FetchOptions) -> Size:
-    """What fetching a source would cost, at most ``options.limit`` rows of it."""
+def size_on_hub(name: str, spec: DatasetSpec, options: FetchOptions) -> Size:
+    """The cost of fetching at most ``options.limit`` rows of a data set."""
     try:
-        planned = plans.plan_download(source, options)
+        plan = plan_download(spec, options)
     except (Gated, NoAccess):
-        return _gated(name, source, options)
+        return _gated(name, spec, options)
     except PipelineError as error:
-        return Size(name, None, None, None, " ".join(str(error).split()))
+        return Size(name, None, None, None, _one_line(error))
     try:
-        whole = _whole(planned, options)
+        whole = _whole(plan, options)
     except PipelineError as error:
-        note = " ".join(str(error).split())
-        return Size(name, planned.stated_rows, planned.download_bytes, planned.stated_bytes, note)
-    return _scaled(name, planned, whole, options)
+        return Size(
+            name, plan.stated_rows, plan.download_bytes, plan.stated_bytes, _one_line(error)
+        )
+    return _scaled(name, plan, whole, options)
+
+
+def to_fetch(listing: client.RepoListing, names: Iterable[str]) -> int:
+    """Bytes of the files that the Hub cache does not hold yet."""
+    return sum(max(listing.file(n).size, 0) for n in names if not client.is_cached(listing, n))
 
 
 class _Whole(NamedTuple):
-    """All of a source: rows, bytes in Arrow, the share that is read, and how this is known."""
+    """All of a data set: rows, Arrow bytes, the share that is read, how this is known."""
 
     rows: int | None
     size: int | None
@@ -113,32 +113,29 @@ class _Whole(NamedTuple):
     note: str
 
 
-def _whole(planned: DownloadPlan, options: FetchOptions) -> _Whole:
-    if planned.stated_rows and planned.stated_bytes:
+def _whole(plan: DownloadPlan, options: FetchOptions) -> _Whole:
+    columns, is_parquet = plan.spec.columns, plan.builder == "parquet"
+    if plan.stated_rows and plan.stated_bytes:
         share = None
-        if planned.builder == "parquet":  # a size that is stated does not hang on a footer
+        if is_parquet:  # the stated size is good without the share, so a footer may be unreadable
             with contextlib.suppress(PipelineError):
-                share = _share_read(_footers(planned, options, 1), planned.source.columns)
-        return _Whole(planned.stated_rows, planned.stated_bytes, share, "from the card")
-    if planned.builder == "parquet":
-        footers = _footers(planned, options, len(planned.files))
-        rows, size = (sum(f.rows for f in footers), sum(f.arrow_bytes for f in footers))
-        return _Whole(
-            rows, size, _share_read(footers, planned.source.columns), "from parquet footers"
-        )
-    factors = {_FACTORS.get(Path(file.path).suffix) for file in planned.files}
-    if None in factors or not factors:
+                share = _share_read(_footers(plan, options, 1), columns)
+        return _Whole(plan.stated_rows, plan.stated_bytes, share, "from the card")
+    if is_parquet:
+        footers = _footers(plan, options, len(plan.files))
+        rows, size = sum(f.rows for f in footers), sum(f.arrow_bytes for f in footers)
+        return _Whole(rows, size, _share_read(footers, columns), "from parquet footers")
+    factors = [_FACTORS.get(Path(name).suffix, 0.0) for name in plan.names]
+    if not all(factors) or not factors:
         return _Whole(None, None, None, "format of unknown density")
-    factor = max(factor for factor in factors if factor is not None)
-    share = 1.0 if planned.lines else None  # of lines nothing else is saved
-    return _Whole(None, int(planned.download_bytes * factor), share, "estimated from file sizes")
+    share = 1.0 if plan.lines else None  # from JSON Lines only the read columns are saved
+    size = int(plan.download_bytes * max(factors))
+    return _Whole(None, size, share, "estimated from file sizes")
 
 
-def _footers(planned: DownloadPlan, options: FetchOptions, count: int) -> list[RemoteFooter]:
-    return [
-        remote_footer(planned.listing, file.path, on_wait=options.on_wait, retries=options.retries)
-        for file in planned.files[:count]
-    ]
+def _footers(plan: DownloadPlan, options: FetchOptions, count: int) -> list[RemoteFooter]:
+    names = plan.names[:count]
+    return [remote_footer(plan.listing, name, retries=options.retries) for name in names]
 
 
 def _share_read(footers: Sequence[RemoteFooter], columns: Columns) -> float | None:
@@ -156,74 +153,67 @@ def _share_on_disk(folder: Path, columns: Columns) -> float:
         return read / max(int(table.nbytes), 1)
 
 
-def _scaled(name: str, planned: DownloadPlan, whole: _Whole, options: FetchOptions) -> Size:
-    """What a limit in rows or bytes leaves: files are fetched whole, rows are saved exactly."""
-    source, (rows, size, text_share, note) = planned.source, whole
-    share = _share_kept(source, rows, size, options.limit)
-    limited, parquet = options.limit != EVERYTHING, planned.builder == "parquet"
-    names = [file.path for file in planned.files]
-    if share < 1.0 and parquet:
-        if not source.streaming and limited:
+def _scaled(name: str, plan: DownloadPlan, whole: _Whole, options: FetchOptions) -> Size:
+    """The cost under a limit in rows or bytes: files are fetched whole, rows are saved exactly."""
+    share = _share_kept(plan.spec, whole, options)
+    is_parquet = plan.builder == "parquet"
+    names = plan.names
+    if share < 1.0 and is_parquet:
+        if options.limited and not plan.spec.streaming:
             names = file_order(names, options.seed)
         names = names[: math.ceil(len(names) * share)]
-    streamed = limited and source.streaming and planned.streamable
-    network = to_fetch(planned.listing, names)
-    if streamed:
-        network = math.ceil(network * share)
-    kept = None if size is None else math.ceil(size * share)
+    streamed = options.limited and plan.spec.streaming and plan.streamable
+    network = to_fetch(plan.listing, names)
+    kept = None if whole.size is None else math.ceil(whole.size * share)
     return Size(
         name,
-        math.ceil(rows * share) if rows else None,
-        network,
+        math.ceil(whole.rows * share) if whole.rows else None,
+        math.ceil(network * share) if streamed else network,
         kept,
-        note,
-        extra=0 if parquet or planned.lines else size or 0,
-        text=None if kept is None or text_share is None else math.ceil(kept * text_share),
+        whole.note,
+        extra=0 if is_parquet or plan.lines else whole.size or 0,
+        text=None if kept is None or whole.share is None else math.ceil(kept * whole.share),
         streamed=streamed,
     )
 
 
-def _share_kept(source: DatasetSpec, rows: int | None, size: int | None, limit: int) -> float:
-    """The share of a source's rows that is saved."""
-    share = 1.0
-    rows = rows or (None if size is None else max(size // CONVERSATION_BYTES, 1))
-    if limit != EVERYTHING and rows and source.group is None:
-        share = min(limit / rows, 1.0)
-    if source.max_bytes is not None and size:
-        share = min(share, source.max_bytes / size)
+def _share_kept(spec: DatasetSpec, whole: _Whole, options: FetchOptions) -> float:
+    """The share of all rows that is saved."""
+    share, size = 1.0, whole.size
+    rows = whole.rows or (None if size is None else max(size // CONVERSATION_BYTES, 1))
+    if options.limited and rows and spec.group is None:
+        share = min(options.limit / rows, 1.0)
+    if spec.max_bytes is not None and size:
+        share = min(share, spec.max_bytes / size)
     return share
 
 
-def to_fetch(listing: client.RepoListing, names: Sequence[str]) -> int:
-    """Bytes of the files that the Hub cache does not hold yet."""
-    return sum(max(listing.file(n).size, 0) for n in names if not client.is_cached(listing, n))
-
-
-def _gated(name: str, source: DatasetSpec, options: FetchOptions) -> Size:
-    """Lists and cards of gated repositories are public: sizes as the card states them."""
+def _gated(name: str, spec: DatasetSpec, options: FetchOptions) -> Size:
+    """The size that the card states: cards of gated repositories are public."""
     unknown = Size(name, None, None, None, GATED_NOTE)
     try:
-        listing = client.resolve_revision(
-            source.path, source.revision, on_wait=options.on_wait, retries=options.retries
-        )
+        listing = client.resolve_revision(spec.path, spec.revision, retries=options.retries)
     except PipelineError:
         return unknown
-    stated = _card_info(listing.card, source.config)
+    stated = _stated(listing.card, spec.config)
     splits = {str(s.get("name")): s for s in stated.get("splits") or () if isinstance(s, dict)}
-    wanted = [splits.get(split) for split in source.splits]
-    if None in wanted or not isinstance(stated.get("download_size"), int):
+    if not splits.keys() >= {*spec.splits} or not isinstance(stated.get("download_size"), int):
         return unknown
-    listed = [split for split in wanted if split is not None]
-    rows = sum(int(split.get("num_examples") or 0) for split in listed)
-    size = sum(int(split.get("num_bytes") or 0) for split in listed)
-    share = min(options.limit / rows, 1.0) if options.limit != EVERYTHING and rows else 1.0
+    wanted = [splits[split] for split in spec.splits]
+    rows = sum(int(split.get("num_examples") or 0) for split in wanted)
+    size = sum(int(split.get("num_bytes") or 0) for split in wanted)
+    share = min(options.limit / rows, 1.0) if options.limited and rows else 1.0
     network = int(stated["download_size"])
     return Size(name, math.ceil(rows * share), network, math.ceil(size * share), GATED_NOTE)
 
 
-def _card_info(card: Any, config: str | None) -> dict[str, Any]:
-    """The ``dataset_info`` of a config, which a card gives as one mapping or as a list."""
+def _stated(card: client.Card, config: str | None) -> client.Card:
+    """The ``dataset_info`` of a config; a card gives it as one mapping or as a list."""
     stated = card.get("dataset_info")
     entries = [e for e in (stated if isinstance(stated, list) else [stated]) if isinstance(e, dict)]
     named = {str(entry.get("config_name", "default")): entry for entry in entries}
     return named.get(config or "default") or (entries[0] if len(entries) == 1 else {})
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

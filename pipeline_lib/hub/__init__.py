@@ -1,1 +1,1 @@
-"""The Hugging Face Hub: revisions, verified files, cards, footers, retries."""
+"""The Hugging Face Hub, and the only use of the network: revisions, verified files, retries."""

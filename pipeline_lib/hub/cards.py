@@ -1,10 +1,10 @@
-"""Which files of a Hub repository are a split: the card's rules, applied to file names. Pure.
+"""The files of a split, found by the rules of a dataset card. Pure: only names are compared.
 
-A dataset card lists configs in its YAML header; each names its files by ``data_files``: one
-pattern, a list of patterns, a list of ``{split, path}`` entries, or a mapping from split to
-patterns. Patterns follow the Hub clients: ``*`` stays inside one folder, ``**`` is a whole
-path component, ``[...]`` is a set of characters, hidden and ``__special__`` names match only
-where the pattern spells them out.
+A card lists configs in its YAML header. Each config names its files by ``data_files``: one pattern,
+a list of patterns, a list of ``{split, path}`` entries, or a mapping from split to patterns.
+Patterns mean the same as for the Hub clients: ``*`` stays inside one folder, ``**`` is a whole path
+component, ``[...]`` is a set of characters. Hidden and ``__special__`` names match only if the
+pattern spells them out.
 """
 
 import re
@@ -18,15 +18,16 @@ _SHOWN = 12
 
 
 class NoSuchFiles(HubError):
-    """The card names no such config or split, or its patterns match no parquet file."""
+    """The card names no such config or split, or its patterns match no Parquet file."""
 
 
 def card_files(
     card: Mapping[str, Any], names: Iterable[str], config: str | None, split: str, where: str
 ) -> tuple[str, ...]:
-    """The ``.parquet`` names that make up one split of one config, sorted.
+    """The ``.parquet`` names of one split of one config, sorted.
 
-    ``where`` names the repository and revision in errors. ``NoSuchFiles`` lists what is there.
+    ``where`` names the repository and revision in errors. ``NoSuchFiles`` lists the configs, splits
+    or files that are there.
     """
     parquet = sorted(name for name in names if name.endswith(".parquet"))
     entry = _config_entry(card, parquet, config, where)
@@ -48,9 +49,9 @@ def card_files(
 
 
 def converted_files(names: Iterable[str], config: str, split: str, where: str) -> tuple[str, ...]:
-    """The files of one split on the converted branch, whose layout is ``config/split/*.parquet``.
+    """The files of one split on the branch of converted files, ``config/split/*.parquet``.
 
-    A folder ``partial-split`` holds only the beginning of the data and is refused.
+    A folder ``partial-split`` holds only the beginning of the data, so it is refused.
     """
     parquet = sorted(name for name in names if name.endswith(".parquet"))
     found = [name for name in parquet if _folder(name) == f"{config}/{split}"]
@@ -70,7 +71,7 @@ def converted_files(names: Iterable[str], config: str, split: str, where: str) -
 
 
 def split_patterns(entry: Mapping[str, Any], title: str) -> dict[str, list[str]]:
-    """Patterns by split from one entry of ``configs``, below its ``data_dir`` if it has one."""
+    """The patterns of each split of a config, below its ``data_dir`` if it has one."""
     data_files = entry.get("data_files")
     if isinstance(data_files, list) and any(isinstance(item, Mapping) for item in data_files):
         pairs = [_split_and_path(item, title) for item in data_files]

@@ -1,59 +1,42 @@
-"""The one address of the Hub: revisions, lists of files with hashes, verified downloads.
+"""Repositories of the Hub: pinned revisions, lists of files, verified downloads.
 
-The Hub clients check the size of what they fetch and nothing else, so every file fetched
-here is compared with the hash the Hub itself lists: SHA-256 of large files, the git blob id
-of small ones.
+The Hub clients check only the size of a file that they fetch. Here every fetched file is also
+compared with the hash that the Hub lists.
 """
 
 import functools
-import hashlib
 import logging
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from pipeline_lib import digest
 from pipeline_lib.errors import HubError
 from pipeline_lib.hub import cards
-from pipeline_lib.hub.retry import (
-    DEFAULT_RETRIES,
-    DamagedDownload,
-    Gated,
-    NoAccess,
-    NotFound,
-    OnWait,
-    RetryPolicy,
-    with_retries,
-)
+from pipeline_lib.hub.files import UNKNOWN, HubFile, is_commit
+from pipeline_lib.hub.refusals import DamagedDownload, Gated, NoAccess, NotFound
+from pipeline_lib.hub.retry import DEFAULT_RETRIES, RetryPolicy, with_retries
 
-UNKNOWN = -1
-"""Size of a file whose size the Hub does not list."""
+BLOCK_BYTES = 4 << 20
+Card = Mapping[str, Any]  # YAML that the owner of a repository wrote, of any shape
 _LOG = logging.getLogger(__name__)
-_HEX40, _HEX64 = re.compile(r"[0-9a-f]{40}"), re.compile(r"[0-9a-f]{64}")
-
-
-@dataclass(frozen=True)
-class HubFile:
-    """One file of a repository: size in bytes; ``sha256`` if large, ``blob_id`` of git else."""
-
-    path: str
-    size: int
-    sha256: str | None = None
-    blob_id: str | None = None
 
 
 @dataclass(frozen=True)
 class RepoListing:
-    """A repository at one commit (40 hex digits): its files and the header of its card."""
+    """A repository at one commit (40 hex digits): its files and the header of its card.
+
+    ``kind`` is ``"dataset"`` or ``"model"``.
+    """
 
     repo: str
     kind: str
     commit: str
     files: tuple[HubFile, ...]
     gated: bool = False
-    card: Mapping[str, Any] = field(default_factory=dict)
+    card: Card = field(default_factory=dict)
 
     def file(self, path: str) -> HubFile:
         """The entry of one file; ``NotFound`` if the repository has none of that name."""
@@ -64,8 +47,14 @@ class RepoListing:
 
     @property
     def where(self) -> str:
-        """Repository and short revision, as errors name them."""
+        """Repository and short revision, for errors."""
         return f"{self.repo} at {self.commit[:12]}"
+
+    @property
+    def address(self) -> str:
+        """The place of its files in the Hub's file system."""
+        folder = "datasets/" if self.kind == "dataset" else ""
+        return f"{folder}{self.repo}@{self.commit}"
 
 
 def resolve_revision(
@@ -73,82 +62,80 @@ def resolve_revision(
     revision: str | None = None,
     kind: str = "dataset",
     *,
-    on_wait: OnWait | None = None,
     retries: RetryPolicy = DEFAULT_RETRIES,
 ) -> RepoListing:
-    """Ask the Hub which commit a revision is now, and what files it holds.
+    """Ask the Hub for the commit of a revision and for the files it holds.
 
-    ``kind`` is ``"dataset"`` or ``"model"``. A name such as ``main`` is never the identity:
-    the listing holds the 40-hex commit. ``HubError`` subclasses say what to do.
+    ``kind`` is ``"dataset"`` or ``"model"``. ``revision`` is a branch, tag or commit (None: the
+    main branch). A branch may move, so the listing holds the 40-hex commit. ``HubError``.
     """
     from huggingface_hub import HfApi
 
-    what = f"{kind} {repo}" + (f" at revision {revision!r}" if revision else "")
+    subject = f"{kind} {repo}" + (f" at revision {revision!r}" if revision else "")
     info: Any = with_retries(
-        what,
+        subject,
         lambda: HfApi().repo_info(repo, revision=revision, repo_type=kind, files_metadata=True),
-        on_wait=on_wait,
         retries=retries,
     )
     commit = str(info.sha or "")
-    if not _HEX40.fullmatch(commit):
-        raise HubError(f"{what}: the Hub gave {info.sha!r}, expected a commit id of 40 hex digits")
+    if not is_commit(commit):
+        raise HubError(
+            f"{subject}: the Hub gave {info.sha!r}, expected a commit id of 40 hex digits; "
+            "try later"
+        )
     files = tuple(sorted((_entry(s) for s in info.siblings or ()), key=lambda entry: entry.path))
     listing = RepoListing(repo, kind, commit, files, bool(info.gated))
-    card = _read_card(listing, info, on_wait, retries) if kind == "dataset" else {}
-    return RepoListing(repo, kind, commit, files, bool(info.gated), card)
+    if kind != "dataset":
+        return listing
+    return replace(listing, card=_read_card(listing, info, retries))
 
 
-def fetch_file(
-    listing: RepoListing,
-    path: str,
-    *,
-    on_wait: OnWait | None = None,
-    retries: RetryPolicy = DEFAULT_RETRIES,
-) -> Path:
-    """One file at the listing's commit, in the Hub cache, equal to what the Hub lists.
+def fetch_file(listing: RepoListing, path: str, *, retries: RetryPolicy = DEFAULT_RETRIES) -> Path:
+    """One file at the listing's commit, in the Hub cache, equal to the Hub's hash.
 
-    Wrong bytes are fetched once more, then ``DamagedDownload``.
+    Wrong bytes are fetched once more, then ``DamagedDownload``. ``HubError``.
     """
-    from huggingface_hub import hf_hub_download
-
     entry = listing.file(path)
-    for last_chance in (False, True):
-        local = Path(
-            with_retries(
-                f"{path} of {listing.where}",
-                lambda: hf_hub_download(
-                    listing.repo, path, repo_type=listing.kind, revision=listing.commit
-                ),
-                on_wait=on_wait,
-                retries=retries,
-            )
-        )
-        if matches(local, entry):
+    for last in (False, True):
+        local = _fetch(listing, path, retries)
+        if entry.matches(local):
             return local
         found = f"{local.stat().st_size:,} bytes, SHA-256 {digest.sha256_file(local)}"
         _forget(local)
-        if not last_chance:
-            _LOG.warning(
-                "%s of %s arrived damaged (%s); fetching again", path, listing.where, found
-            )
+        if not last:
+            _LOG.warning("%s of %s is damaged (%s); fetching again", path, listing.where, found)
     raise DamagedDownload(
         f"{path} of {listing.where} arrived damaged twice: {found}; the Hub lists {entry.size:,} "
-        f"bytes, {_expected(entry)}. A proxy may be changing it; try later or on another network"
+        f"bytes, {entry.hash}. A proxy may be changing it; try later or on another network"
     )
+
+
+def _fetch(listing: RepoListing, path: str, retries: RetryPolicy) -> Path:
+    from huggingface_hub import hf_hub_download
+
+    fetch = functools.partial(
+        hf_hub_download, listing.repo, path, repo_type=listing.kind, revision=listing.commit
+    )
+    return Path(with_retries(f"{path} of {listing.where}", fetch, retries=retries))
+
+
+def _forget(local: Path) -> None:
+    """Take a wrong file out of the Hub cache: the link and the blob behind it."""
+    blob = local.resolve()
+    local.unlink(missing_ok=True)
+    blob.unlink(missing_ok=True)
 
 
 def remote_blocks(
     listing: RepoListing,
     path: str,
     *,
-    block_bytes: int = 4 << 20,
-    on_wait: OnWait | None = None,
+    block_bytes: int = BLOCK_BYTES,
     retries: RetryPolicy = DEFAULT_RETRIES,
 ) -> Iterator[bytes]:
-    """One file from its start, by range requests as its bytes are asked for; nothing is kept.
+    """One file from its start, in blocks that are requested one by one; nothing is kept.
 
-    Bytes that are not read to their end can not be compared with a hash: prefer ``fetch_file``.
+    A file that is not read to its end can not be compared with a hash, so prefer ``fetch_file``.
     """
     from huggingface_hub import HfFileSystem
 
@@ -157,11 +144,10 @@ def remote_blocks(
             file.seek(start)
             return bytes(file.read(block_bytes))
 
-    folder = "datasets/" if listing.kind == "dataset" else ""
-    address = f"{folder}{listing.repo}@{listing.commit}/{path}"
-    what, size, start = f"{path} of {listing.where}", listing.file(path).size, 0
+    address, subject = f"{listing.address}/{path}", f"{path} of {listing.where}"
+    start, size = 0, listing.file(path).size
     while start != size:
-        block = with_retries(what, functools.partial(read, start), on_wait=on_wait, retries=retries)
+        block = with_retries(subject, functools.partial(read, start), retries=retries)
         if not block:
             return
         yield block
@@ -178,44 +164,10 @@ def is_cached(listing: RepoListing, path: str) -> bool:
     return isinstance(found, str)
 
 
-def matches(path: Path, entry: HubFile) -> bool:
-    """Whether a local file has the size and the hash the Hub lists for it.
+def check_access(listing: RepoListing, *, retries: RetryPolicy = DEFAULT_RETRIES) -> None:
+    """``Gated`` or ``NoAccess`` if a gated repository is closed to us.
 
-    Where the listing has no hash, the entity tag under which the client cached it serves.
-    """
-    if entry.size not in (UNKNOWN, path.stat().st_size):
-        return False
-    tag = path.resolve().name
-    sha256 = entry.sha256 or (tag if not entry.blob_id and _HEX64.fullmatch(tag) else None)
-    blob_id = entry.blob_id or (tag if _HEX40.fullmatch(tag) else None)
-    if sha256:
-        return digest.sha256_file(path) == sha256
-    return blob_id is None or git_blob_id(path) == blob_id
-
-
-def git_blob_id(path: Path) -> str:
-    """The id git gives a file's content, in hex."""
-    found = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
-    with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            found.update(block)
-    return found.hexdigest()
-
-
-def train_files(
-    listing: RepoListing, config: str | None = None, split: str = "train"
-) -> tuple[str, ...]:
-    """Parquet files of one split by the card's globs, sorted; errors list what is there."""
-    names = (entry.path for entry in listing.files)
-    return cards.card_files(listing.card, names, config, split, listing.where)
-
-
-def check_access(
-    listing: RepoListing, *, on_wait: OnWait | None = None, retries: RetryPolicy = DEFAULT_RETRIES
-) -> None:
-    """``Gated`` or ``NoAccess`` if the files of a gated repository are closed to us.
-
-    The lists of gated repositories are public, so this asks for the head of one file.
+    The list of its files is public, so this asks for the head of one file.
     """
     if not (listing.gated and listing.files):
         return
@@ -223,16 +175,26 @@ def check_access(
 
     path = listing.files[0].path
     url = hf_hub_url(listing.repo, path, repo_type=listing.kind, revision=listing.commit)
-    with_retries(
-        f"{listing.kind} {listing.repo}",
-        lambda: get_hf_file_metadata(url),
-        on_wait=on_wait,
-        retries=retries,
-    )
+    subject = f"{listing.kind} {listing.repo}"
+    with_retries(subject, lambda: get_hf_file_metadata(url), retries=retries)
+
+
+def train_files(
+    listing: RepoListing, config: str | None = None, split: str = "train"
+) -> tuple[str, ...]:
+    """The Parquet files of one split, by the patterns of the card, sorted.
+
+    ``NoSuchFiles`` lists the configs, splits or files that are there.
+    """
+    names = (entry.path for entry in listing.files)
+    return cards.card_files(listing.card, names, config, split, listing.where)
 
 
 def converted_files(listing: RepoListing, config: str, split: str) -> tuple[str, ...]:
-    """Parquet files of one split on the ``refs/convert/parquet`` branch; never a partial one."""
+    """The Parquet files of one split on the branch ``refs/convert/parquet``.
+
+    ``NoSuchFiles`` if there are none, or if the branch holds only a part of the split.
+    """
     return cards.converted_files((e.path for e in listing.files), config, split, listing.where)
 
 
@@ -243,20 +205,17 @@ def _entry(sibling: Any) -> HubFile:
     return HubFile(sibling.rfilename, int(size), sha256, sibling.blob_id)
 
 
-def _read_card(
-    listing: RepoListing, info: Any, on_wait: OnWait | None, retries: RetryPolicy
-) -> Mapping[str, Any]:
-    """The YAML header of README.md at the commit; of a gated one, what the Hub's API shows."""
+def _read_card(listing: RepoListing, info: Any, retries: RetryPolicy) -> Card:
+    """The YAML header of README.md at the commit; if README.md is closed, the Hub's own copy."""
     import yaml  # slow to import, and folders need none
 
     if not any(entry.path == "README.md" for entry in listing.files):
         return {}
     try:
-        text = fetch_file(listing, "README.md", on_wait=on_wait, retries=retries).read_text(
-            encoding="utf-8-sig", errors="replace"
-        )
+        path = fetch_file(listing, "README.md", retries=retries)
     except (Gated, NoAccess):
         return dict(info.card_data.to_dict()) if info.card_data is not None else {}
+    text = path.read_text(encoding="utf-8-sig", errors="replace")
     header = re.match(r"\s*---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(\r?\n|\Z)", text, re.DOTALL)
     try:
         found = yaml.safe_load(header.group(1)) if header else {}
@@ -266,14 +225,3 @@ def _read_card(
             "has to mend README.md, or pin an earlier revision"
         ) from error
     return found if isinstance(found, Mapping) else {}
-
-
-def _forget(local: Path) -> None:
-    """Take a wrong file out of the Hub cache: the link and the blob behind it."""
-    blob = local.resolve()
-    local.unlink(missing_ok=True)
-    blob.unlink(missing_ok=True)
-
-
-def _expected(entry: HubFile) -> str:
-    return f"SHA-256 {entry.sha256}" if entry.sha256 else f"git blob id {entry.blob_id}"

@@ -1,4 +1,4 @@
-"""Footers of parquet files on the Hub, read by range requests: rows and sizes, no data."""
+"""Footers of Parquet files on the Hub, read by range requests: rows and sizes, no data."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,13 +9,15 @@ import pyarrow.parquet as pq
 
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.hub.client import RepoListing
-from pipeline_lib.hub.retry import DEFAULT_RETRIES, OnWait, RetryPolicy, with_retries
+from pipeline_lib.hub.retry import DEFAULT_RETRIES, RetryPolicy, with_retries
+
+_BLOCK_BYTES = 64 << 10
 
 
 class RemoteFooter(NamedTuple):
     """Rows of a file and their uncompressed bytes, which are close to their bytes in Arrow.
 
-    ``leaves`` has the bytes of each column without columns inside, by its path, as
+    ``leaves`` holds the bytes of each innermost column by its path, such as
     ``"messages.list.element.role"``.
     """
 
@@ -25,36 +27,26 @@ class RemoteFooter(NamedTuple):
 
 
 def remote_footer(
-    listing: RepoListing,
-    path: str,
-    *,
-    on_wait: OnWait | None = None,
-    retries: RetryPolicy = DEFAULT_RETRIES,
+    listing: RepoListing, path: str, *, retries: RetryPolicy = DEFAULT_RETRIES
 ) -> RemoteFooter:
-    """The footer of one file at the listing's commit; costs some 64 KiB of transfer.
+    """The footer of one file at the listing's commit; it costs some 64 KiB of transfer.
 
-    ``HubError`` subclasses; ``DamagedFile`` if it does not end in a parquet footer.
+    ``HubError``; ``DamagedFile`` if the file does not end in a Parquet footer.
     """
+    subject = f"{path} of {listing.where}"
     try:
-        return with_retries(
-            f"{path} of {listing.where}",
-            lambda: _read(listing, path),
-            on_wait=on_wait,
-            retries=retries,
-        )
+        return with_retries(subject, lambda: _read(listing, path), retries=retries)
     except pa.ArrowInvalid as error:
         raise DamagedFile(
-            f"{path} of {listing.where} does not end in a Parquet footer ({error}); pin another "
-            "revision"
+            f"{subject} does not end in a Parquet footer ({error}); pin another revision"
         ) from error
 
 
 def _read(listing: RepoListing, path: str) -> RemoteFooter:
     from huggingface_hub import HfFileSystem
 
-    folder = "datasets/" if listing.kind == "dataset" else ""
-    address = f"{folder}{listing.repo}@{listing.commit}/{path}"
-    with HfFileSystem().open(address, "rb", block_size=64 << 10, cache_type="none") as file:
+    address = f"{listing.address}/{path}"
+    with HfFileSystem().open(address, "rb", block_size=_BLOCK_BYTES, cache_type="none") as file:
         found = pq.ParquetFile(file).metadata
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     leaves: Counter[str] = Counter()

@@ -1,193 +1,111 @@
-"""Every question to the Hub: named refusals, bounded repetition.
+"""Calls to the Hub, repeated a bounded number of times.
 
-The Hub clients give up at once on most server errors and broken connections, and tell
-little apart. Here a call is repeated a bounded number of times, after the pause the server
-asks for or growing ones, and what remains is raised as the error that says what to do.
-
-No text made here holds a token or a signed address: messages of the clients are not passed
-on, only what kind of answer it was.
+The Hub clients give up at once on most server errors and broken connections. Here such a call is
+repeated after a pause: the pause doubles, and it is never shorter than the server asked for. The
+error of the last attempt says how to go on.
 """
 
-import contextlib
-import errno
-import importlib
 import logging
-import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar, cast
 
-from pipeline_lib.errors import DamagedFile, HubError
+from pipeline_lib.hub.refusals import PassingFault, refusal, transport_errors
+
+if TYPE_CHECKING:
+    from tenacity import RetryCallState
 
 Result = TypeVar("Result")
 OnWait = Callable[[float, str], None]
+"""Called before a pause, with its seconds and its reason."""
 
 _LOG = logging.getLogger(__name__)
-_LOCAL_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EPERM, errno.EMFILE)
-
-
-class Gated(HubError):
-    """The repository asks for accepted terms and no token was sent."""
-
-
-class NoAccess(HubError):
-    """A token was sent and it does not open the repository."""
-
-
-class NotFound(HubError):
-    """No such repository or file, or a private one without a token."""
-
-
-class RevisionNotFound(HubError):
-    """The repository exists, the revision does not."""
-
-
-class RateLimited(HubError):
-    """Too many requests, longer than our patience."""
-
-
-class Network(HubError):
-    """No answer, or only server errors."""
-
-
-class DamagedDownload(DamagedFile, HubError):
-    """The bytes that arrived are not those the Hub lists, twice."""
 
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """How long to try: attempts, first pause in seconds (it doubles), longest pause."""
+    """How often a call to the Hub is repeated, and how long to wait in between.
+
+    - ``tries``: attempts in all, at least 1.
+    - ``first_pause``: seconds between the first two attempts. Each further pause is twice as long.
+      If the server asks for a longer pause, that one is taken.
+    - ``longest_pause``: in seconds. The call fails at once if the next pause would be longer.
+    - ``on_wait(seconds, reason)``: called before each pause.
+
+    ``ValueError`` for fewer than one try or a negative pause.
+    """
 
     tries: int = 5
     first_pause: float = 1.0
     longest_pause: float = 320.0
+    on_wait: OnWait | None = None
+
+    def __post_init__(self) -> None:
+        if self.tries < 1:
+            raise ValueError(f"tries is {self.tries}; expected at least 1")
+        for name in ("first_pause", "longest_pause"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}; expected seconds, 0 or more")
 
 
 DEFAULT_RETRIES = RetryPolicy()
 
 
 def with_retries(
-    what: str,
+    subject: str,
     call: Callable[[], Result],
     *,
-    on_wait: OnWait | None = None,
     retries: RetryPolicy = DEFAULT_RETRIES,
     sleep: Callable[[float], None] = time.sleep,
 ) -> Result:
-    """The call's result; server errors, rate limits and broken connections are tried again.
+    """The call's result; after server errors, rate limits and broken connections it is repeated.
 
-    ``on_wait(seconds, why)`` hears of each pause. What does not pass is raised as the
-    ``HubError`` that names it; a fault of the local disk is raised as it is.
+    ``subject`` names the repository or file in errors. Other refusals, and the last attempt's,
+    are raised as the ``HubError`` that names them; a fault of the local disk is raised unchanged.
     """
-    passing = _transport_errors()
-    for attempt in range(retries.tries):
-        try:
-            return call()
-        except passing as error:
-            refusal = _refusal(what, error)
-            pause = max(retries.first_pause * 2**attempt, _asked_pause(_answer_in(error)))
-            if refusal is error:
-                raise
-            hopeless = not isinstance(refusal, RateLimited | Network)
-            if hopeless or attempt + 1 == retries.tries or pause > retries.longest_pause:
-                raise refusal from error
-        _LOG.info("%s; trying again in %.0f s", refusal, pause)
-        if on_wait is not None:
-            on_wait(pause, str(refusal))
-        sleep(pause)
-    raise ValueError(f"patience.tries is {retries.tries}; at least one try is needed")
+    import tenacity  # takes 100 ms, and the command line must start fast
 
-
-def _transport_errors() -> tuple[type[Exception], ...]:
-    """What a broken connection looks like in the HTTP libraries that happen to be installed."""
-    from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError
-
-    kinds: list[type[Exception]] = [OSError, EntryNotFoundError, RevisionNotFoundError]
-    for name in ("httpx", "httpx2"):
-        with contextlib.suppress(ModuleNotFoundError):
-            kinds.append(importlib.import_module(name).TransportError)
-    return tuple(kinds)
-
-
-def _answer_in(error: BaseException) -> BaseException:
-    """The error that holds the Hub's answer, where a client wrapped it in another one."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if _status(seen) is not None:
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    return error
-
-
-def _status(error: BaseException) -> int | None:
-    response = getattr(error, "response", None)
-    return getattr(response, "status_code", None)
-
-
-def _asked_pause(error: BaseException) -> float:
-    """Seconds the server asked for in ``Retry-After`` or ``RateLimit``; 0 if it did not."""
-    headers = getattr(getattr(error, "response", None), "headers", None) or {}
-    value = str(headers.get("Retry-After", "")).strip()
-    if value.isdigit():
-        return float(value)
-    window = re.search(r"\bt=(\d+)", str(headers.get("RateLimit", "")))
-    return float(window.group(1)) if window and _status(error) == 429 else 0.0
-
-
-def _refusal(what: str, raised: Exception) -> Exception:
-    """The error of ours that says what the answer was and what to do about it."""
-    from huggingface_hub import errors, get_token
-
-    error = _answer_in(raised)
-    status, has_token = _status(error), get_token() is not None
-    if isinstance(error, errors.GatedRepoError):
-        if has_token:
-            return NoAccess(
-                f"{what} is gated and the token in use has no access ({status}); accept the terms "
-                "on its page on the Hub (approval may take time) or use another account's token"
-            )
-        return Gated(
-            f"{what} is gated; accept the terms on its page on the Hub, then set HF_TOKEN or run "
-            "`hf auth login`"
-        )
-    if isinstance(error, errors.RevisionNotFoundError):
-        return RevisionNotFound(f"{what}: the Hub knows no such revision; check its spelling")
-    if isinstance(error, errors.RepositoryNotFoundError) or (
-        isinstance(error, errors.EntryNotFoundError)
-        and not isinstance(error, errors.LocalEntryNotFoundError)
-    ):
-        return NotFound(
-            f"{what} was not found on the Hub; check the name"
-            + ("" if has_token else ", or set HF_TOKEN if it is private")
-        )
-    if (
-        isinstance(raised, FileNotFoundError)
-        and not isinstance(raised, errors.LocalEntryNotFoundError)
-        and not status
-    ):
-        return NotFound(f"{what}: no data files were found there; check config, split and path")
-    if status in (401, 403):
-        return NoAccess(f"{what}: the Hub refused the token ({status}); renew or unset HF_TOKEN")
-    if status == 429:
-        hint = "" if has_token else "; a token (HF_TOKEN) raises the limit"
-        pause = _asked_pause(error)
-        later = f"in {pause:.0f} s" if pause else "later"
-        return RateLimited(f"{what}: rate limit of the Hub reached (429); try {later}{hint}")
-    return _no_answer(what, raised, status)
-
-
-def _no_answer(what: str, error: Exception, status: int | None) -> Exception:
-    from huggingface_hub.errors import OfflineModeIsEnabled
-
-    if any(isinstance(e, OfflineModeIsEnabled) for e in (error, error.__cause__)):
-        return HubError(f"{what}: HF_HUB_OFFLINE is set and it is not in the cache; unset it")
-    if isinstance(error, OSError) and error.errno in _LOCAL_FAULTS:
-        return error
-    if status is not None and status < 500:
-        return HubError(f"{what}: the Hub answered {status}; expected the data")
-    cause = f"server error {status}" if status else type(error.__cause__ or error).__name__
-    return Network(
-        f"{what}: no usable answer from the Hub ({cause}); check the connection and "
-        "run the same command again, what is complete is kept"
+    repeated = tenacity.Retrying(
+        retry=tenacity.retry_if_exception_type(PassingFault),
+        wait=partial(_pause, retries),
+        stop=partial(_gives_up, retries),
+        before_sleep=partial(_tell, retries),
+        sleep=sleep,
+        reraise=True,
     )
+    return repeated(partial(_attempt, subject, call))
+
+
+def _attempt(subject: str, call: Callable[[], Result]) -> Result:
+    """The call's result; an error of the Hub or the connection becomes the one that names it."""
+    try:
+        return call()
+    except transport_errors() as error:
+        refused = refusal(subject, error)
+        if refused is error:
+            raise
+        raise refused from error
+
+
+def _pause(retries: RetryPolicy, state: "RetryCallState") -> float:
+    growing = retries.first_pause * 2.0 ** (state.attempt_number - 1)
+    return max(growing, _fault_of(state).asked_pause)
+
+
+def _gives_up(retries: RetryPolicy, state: "RetryCallState") -> bool:
+    is_last = state.attempt_number >= retries.tries
+    return is_last or state.upcoming_sleep > retries.longest_pause
+
+
+def _tell(retries: RetryPolicy, state: "RetryCallState") -> None:
+    seconds, reason = state.upcoming_sleep, str(_fault_of(state))
+    _LOG.info("%s; trying again in %.0f s", reason, seconds)
+    if retries.on_wait is not None:
+        retries.on_wait(seconds, reason)
+
+
+def _fault_of(state: "RetryCallState") -> PassingFault:
+    """The fault of the attempt that just failed; no other error is repeated."""
+    return cast(PassingFault, state.outcome and state.outcome.exception())

@@ -1,1 +1,1 @@
-"""Will it fit: what a run will fetch, write and hold, told before it does."""
+"""Will it fit? Network, disk and memory of a run, predicted before it begins."""

@@ -1,80 +1,122 @@
-"""What each stage writes, where, and how much of it only for a while: the disk at its peak.
+"""The bytes that each stage writes, and the most that each volume holds at once.
 
-The Hub cache keeps what was fetched, the data folder holds all saved copies and, while one source
-is being saved, its rows a second time; then come conversations, shards and token caches. What is
-there already is not counted.
+The Hub cache keeps all fetched files. The data folder holds all saved copies and, while a source is
+saved, its rows a second time; then come conversations, shards and token caches. Files that are
+there already are not counted.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Literal, NamedTuple
 
+from pipeline_lib import machine
+from pipeline_lib.chat.normalize import KIND as STORE
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.downloads.sizes import Size
-from pipeline_lib.preflight.amounts import Expected
-from pipeline_lib.preflight.reuse import STORE, Made
+from pipeline_lib.preflight.amounts import Amounts
+from pipeline_lib.preflight.reuse import SHARDS, Held, Reusable
 from pipeline_lib.token_caches.layout import STREAM, row_files
 
-DATA, HUB, DATASETS = "data", "hub", "datasets"
-"""Places: the data folder, the Hub cache, the cache of ``datasets``."""
-STAGES = ("load", "conversations", "tokenizer", "shards", "pretrain", "sft", "dpo", "tiny model")
-"""What the notebook does, in its order."""
+Stage = Literal[
+    "load", "conversations", "tokenizer", "shards", "pretrain", "sft", "dpo", "tiny model"
+]
+"""The stages of the notebook, in its order."""
+DATA, HUB, DATASETS = "data folder", "Hub cache", "cache of datasets"
 
 VOCABULARY_BYTES = 32
 """Of ``tokenizer.json`` for each id: measured 20 at 1,024 ids, 32 at 32,768."""
 SNAPSHOT_TOKENS = 300_000_000
-"""Fewer are written before the clock asks for the first commit, which holds the buffer."""
+"""Shards of fewer tokens are made before the first commit with a copy of the buffer is due."""
 SNAPSHOTS = 3
-"""Of the buffer: one for each generation of the checkpoint, and the one that is being written."""
+"""Copies of the shuffle buffer: two generations of it, and one that is being written."""
 
 
 class Write(NamedTuple):
-    """What is added in one step: ``kept`` bytes stay, ``passing`` ones go when it is done."""
+    """The bytes of one step: ``kept`` stay, ``passing`` ones are removed when the step is done."""
 
-    stage: str
+    stage: Stage
     purpose: str
-    place: str
     kept: int
     passing: int = 0
+    place: str = DATA
 
 
-def writes(found: Sequence[Size], expected: Expected, made: Made) -> list[Write]:
-    """Everything that is still to be written, in order."""
-    return [write for write in _all(found, expected, made) if write.kept or write.passing]
+class DiskNeed(NamedTuple):
+    """Bytes that one volume must have free at the peak, and bytes that stay, by purpose."""
+
+    volume: machine.Volume
+    needed: int
+    purposes: Mapping[str, int]
 
 
-def _all(found: Sequence[Size], expected: Expected, made: Made) -> Iterator[Write]:
-    for size in found:
-        yield from _loaded(size)
-    for amount in expected.amounts:
-        left = made.left(STORE + amount.name, amount.stored)
-        yield Write("conversations", "conversations", DATA, left)
-    vocabulary = VOCABULARY_BYTES * expected.run.vocab_size
-    yield Write("tokenizer", "tokenizer", DATA, made.left("tokenizer", vocabulary))
-    yield _shards(expected, made)
-    width = expected.run.max_len
-    caches = {
-        "pretrain": expected.stream_tokens * STREAM.row_bytes,
-        "sft": expected.sft_rows * row_files("sft", width).row_bytes,
-        "dpo": expected.dpo_rows * row_files("dpo", width).row_bytes,
-    }
-    for name, full in caches.items():
-        yield Write(name, "token caches", DATA, made.left(name, full))
+def writes(sizes: Iterable[Size], amounts: Amounts, reusable: Reusable) -> list[Write]:
+    """The steps of a run that still write something, in order."""
+    steps = _steps(sizes, amounts, reusable)
+    return [step for step in steps if step.kept or step.passing]
 
 
-def _loaded(size: Size) -> Iterator[Write]:
-    if size.present:
-        return
+def _steps(sizes: Iterable[Size], amounts: Amounts, reusable: Reusable) -> Iterator[Write]:
+    parameters = amounts.parameters
+    for size in sizes:
+        if not size.present:
+            yield from _load(size)
+    for name, stored in amounts.stored.items():
+        yield Write("conversations", "conversations", reusable[STORE + name].left(stored))
+    vocabulary = VOCABULARY_BYTES * parameters.vocab_size
+    yield Write("tokenizer", "tokenizer", reusable["tokenizer"].left(vocabulary))
+    yield _shards(amounts, reusable[SHARDS])
+    for kind, rows in amounts.rows.items():
+        files = STREAM if kind == "pretrain" else row_files(kind, parameters.max_len)
+        yield Write(kind, "token caches", reusable[kind].left(rows * files.row_bytes))
+
+
+def _load(size: Size) -> Iterator[Write]:
     copy = size.saved or 0
-    stage = "shards" if size.saved == 0 else "load"  # without a copy it is read where it was put
-    yield Write(stage, "fetched files", HUB, 0 if size.streamed else size.network or 0)
-    yield Write("load", "cache of datasets", DATASETS, size.extra)
-    yield Write("load", "saved copies", DATA, copy, copy)
+    stage: Stage = "shards" if size.saved == 0 else "load"  # the corpus has no copy
+    fetched = 0 if size.streamed else size.network or 0
+    yield Write(stage, "fetched files", fetched, place=HUB)
+    yield Write("load", "cache of datasets", size.extra, place=DATASETS)
+    yield Write("load", "saved copies", copy, copy)
 
 
-def _shards(expected: Expected, made: Made) -> Write:
-    """The last shard of a split is there twice for a moment, and so may be the buffer."""
-    tokens, width = expected.shard_tokens, 2 if expected.run.vocab_size <= 1 << 16 else 4
-    left = made.left("shards", tokens * width)
+def _shards(amounts: Amounts, held: Held) -> Write:
+    """``passing``: the last shard is there twice for a moment, and so are copies of the buffer."""
+    tokens, width = amounts.shard_tokens, 2 if amounts.parameters.vocab_size <= 1 << 16 else 4
+    left = held.left(tokens * width)
     last = min(tokens, Recipe.shard_tokens) * width
-    snapshots = SNAPSHOTS * expected.corpus.shuffled if tokens > SNAPSHOT_TOKENS else 0
-    return Write("shards", "shards", DATA, left, max(last, snapshots) if left else 0)
+    buffers = SNAPSHOTS * amounts.shuffled if tokens > SNAPSHOT_TOKENS else 0
+    return Write("shards", "shards", left, max(last, buffers) if left else 0)
+
+
+def peak(steps: Sequence[Write]) -> int:
+    """The most bytes that steps hold at once, one after another."""
+    there = accumulate(step.kept for step in steps)
+    return max((held + step.passing for held, step in zip(there, steps, strict=True)), default=0)
+
+
+def disk_needs(steps: Iterable[Write], data_dir: Path) -> tuple[DiskNeed, ...]:
+    """The need of the data folder's volume, then of each other volume that is written to."""
+    volumes = {place: machine.volume_of(path) for place, path in _folders(data_dir).items()}
+    needs: dict[int, list[Write]] = {volumes[DATA].device: []}
+    for step in steps:
+        needs.setdefault(volumes[step.place].device, []).append(step)
+    shown = {volume.device: volume for volume in reversed(volumes.values())}
+    return tuple(_need(shown[device], mine) for device, mine in needs.items())
+
+
+def _need(volume: machine.Volume, steps: Sequence[Write]) -> DiskNeed:
+    purposes: dict[str, int] = {}
+    for step in steps:
+        purposes[step.purpose] = purposes.get(step.purpose, 0) + step.kept
+    return DiskNeed(volume, peak(steps), purposes)
+
+
+def _folders(data_dir: Path) -> dict[str, Path]:
+    """The folder of each place, by the environment variables that the Hub clients read."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("HF_HOME") or cache / "huggingface")
+    hub = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    datasets = Path(os.environ.get("HF_DATASETS_CACHE") or home / "datasets")
+    return {DATA: data_dir, HUB: hub, DATASETS: datasets}

@@ -1,34 +1,27 @@
-"""How much becomes of a text: stored conversations, tokens, rows that fit a width. Pure.
+"""Rules of thumb for sizes, with measured figures. Pure.
 
-Rules of thumb with measured figures, for a look ahead; nothing that is written depends on them.
+Only predictions depend on them, never the bytes that a run writes.
 """
 
 import math
 
-TEXT_SHARE = 0.6
-"""Of a saved copy: what its normalizer reads. 0.61 over all sources of the offline sample."""
-STORED_SHARE = 0.9
-"""Of what is read: what is stored as conversations. 0.8 over the sample, 1.0 for plain turns."""
-TREE_SHARE = 0.35
-"""The same for message trees, of which one path is kept. 0.33 in the sample."""
-MESSAGES_A_TREE = 7
-"""6 in the sample, 9 in the real oasst2."""
-CONVERSATION_BYTES = 3_000
-"""Of a stored conversation where nothing tells the number of rows: between soda and ultrachat."""
+TEXT_SHARE = 0.6  # of a saved copy is read by its normalizer: 0.61 over the offline sample
+STORED_SHARE = 0.9  # of the read text is stored: 0.8 over the sample, 1.0 for plain turns
+TREE_SHARE = 0.35  # the same for trees, of which one path is kept: 0.33 in the sample
+MESSAGES_A_TREE = 7  # 6 in the sample, 9 in the real oasst2
+LENGTH_SPREAD = 1.0  # of the logarithm of a conversation's length: many short, few very long
 FIRST_BYTES, BYTES_MORE = 2.05, 0.3
 """UTF-8 bytes in a token at 1,024 ids, and more for each doubling. Byte-level BPE on 277 MB of
 documentation and code, from 1,024 to 65,536 ids: 2.05 2.38 2.72 3.04 3.32 3.55 3.71."""
-LENGTH_SPREAD = 1.0
-"""Of the logarithm of a conversation's length: many short ones, few very long ones."""
 
 
 def bytes_per_token(vocab_size: int) -> float:
-    """UTF-8 bytes that one token of real text stands for, at least 1."""
+    """UTF-8 bytes of real text in one token, at least 1."""
     return max(FIRST_BYTES + BYTES_MORE * math.log2(max(vocab_size, 1) / 1024), 1.0)
 
 
 def share_within(mean: float, width: int) -> float:
-    """Share of conversations of at most ``width`` tokens where ``mean`` is their mean length.
+    """Share of conversations of at most ``width`` tokens, if ``mean`` is their mean length.
 
     Lengths are taken to be log-normal.
     """

@@ -1,18 +1,19 @@
-"""What earlier runs have left that this one will use again, by the keys of what they made.
+"""The folders of earlier runs that this run will use again.
 
-A key is known only when its stage begins: a normalizer that was edited since makes another. So
-what counts is the newest record that agrees in everything that is known now: the rows, the
-parameters, and the content digests of what lies before it.
+The whole key of a folder is known only when its stage begins, because an edited normalizer changes
+it. Here a folder counts if its key agrees in all that is known now: the rows, the parameters and
+the digests of the stages before. Of several such folders the newest counts.
 """
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pipeline_lib.chat.mixture import text_digest, used_weights
+from pipeline_lib.chat.normalize import KIND as STORE
 from pipeline_lib.chat.store import content_digest
-from pipeline_lib.corpus.prepare import recorded_run
+from pipeline_lib.corpus.recorded import recorded_run
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.plans import FetchOptions
 from pipeline_lib.downloads.sizes import GATED_NOTE, Size
@@ -25,110 +26,93 @@ from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 SHARDS = "shards"
 """The folder below the data folder that holds published shards."""
-STORE = "normalized-"
-"""Begins the name of a source's stored conversations."""
 
 
-@dataclass(frozen=True)
-class Made:
-    """Names of stages that are complete, and the bytes that they and unfinished ones hold."""
+class Held(NamedTuple):
+    """Bytes in a folder, and whether the folder is complete."""
 
-    complete: frozenset[str] = frozenset()
-    held: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    complete: bool = False
+
+    def left(self, expected: int) -> int:
+        """Bytes that are still to be written of ``expected`` bytes."""
+        return 0 if self.complete else max(expected - self.bytes, 0)
+
+
+class Reusable(dict[str, Held]):
+    """Kind of cache, or ``SHARDS`` -> its folder; a kind that is not there holds nothing."""
+
+    def __missing__(self, kind: str) -> Held:
+        return Held()
 
     @property
     def cached(self) -> int:
-        """Bytes in the cache folder that are used again."""
-        return sum(size for name, size in self.held.items() if name != SHARDS)
-
-    def left(self, name: str, expected: int) -> int:
-        """Bytes of a stage that are still to be written."""
-        return 0 if name in self.complete else max(expected - self.held.get(name, 0), 0)
+        """Bytes in the cache folder."""
+        return sum(held.bytes for kind, held in self.items() if kind != SHARDS)
 
 
-def find_made(
-    found: Sequence[Size], data_dir: Path, run: SizingParameters, options: FetchOptions
-) -> Made:
-    """What lies below a data folder of the stages of an equal run."""
-    cache = data_dir / "cache"
-    records = _stores(found, data_dir, run, options)
-    shards = Made()
-    if _settled(found, records):
-        stores = {s.name: records[STORE + s.name] for s in found if s.present}
-        details = {name: store.record.details for name, store in stores.items() if store.record}
-        fingerprints = {name: found["digests"]["train"] for name, found in details.items()}
-        texts = text_digest(fingerprints, used_weights(stores, run.weights), options.seed)
-        known = {"vocab_size": run.vocab_size, "texts_fp": texts}
-        records |= _one("tokenizer", newest(cache, "tokenizer", known))
-        tokenizer = _tokenizer(records.get("tokenizer"))
-        if tokenizer is not None:
-            records |= _caches(cache, run, texts, content_digest(fingerprints), tokenizer)
-            shards = _shards(data_dir / SHARDS, run, options.seed, tokenizer)
-    complete = {name for name, record in records.items() if record.complete}
-    held = {name: record.size for name, record in records.items()}
-    return Made(shards.complete | complete, {**held, **shards.held})
+def find_reusable(
+    sizes: Sequence[Size], data_dir: Path, parameters: SizingParameters, options: FetchOptions
+) -> Reusable:
+    """The complete and unfinished folders of an equal run below a data folder."""
+    cache, shards = data_dir / "cache", dict[str, Held]()
+    found = _stores(sizes, data_dir, parameters, options)
+    digests = {
+        kind.removeprefix(STORE): store.record.details["digests"]["train"]
+        for kind, store in found.items()
+        if store.record and store.complete
+    }
+    to_store = {size.name for size in sizes if size.known and size.note != GATED_NOTE}
+    if digests and to_store <= digests.keys():
+        texts = text_digest(digests, used_weights(digests, parameters.weights), options.seed)
+        found |= _newest(cache, "tokenizer", vocab_size=parameters.vocab_size, texts_fp=texts)
+        sha = _tokenizer_digest(found.get("tokenizer"))
+        found |= _newest(cache, "pretrain", texts_fp=texts, tok_sha=sha)
+        rows, width = content_digest(digests), parameters.max_len
+        for kind in ("sft", "dpo"):
+            found |= _newest(cache, kind, raw_fp=rows, tok_sha=sha, max_len=width)
+        shards = _shards(data_dir / SHARDS, parameters, options.seed, sha)
+    return Reusable({kind: Held(f.size, f.complete) for kind, f in found.items()} | shards)
 
 
 def _stores(
-    found: Sequence[Size], data_dir: Path, run: SizingParameters, options: FetchOptions
+    sizes: Sequence[Size], data_dir: Path, parameters: SizingParameters, options: FetchOptions
 ) -> dict[str, Stored]:
     """The stored conversations of the sources that are on disk."""
-    known = {"seed": options.seed, "val_fraction": run.val_fraction, "limit": options.limit}
-    records: dict[str, Stored] = {}
-    for size in found:
-        if size.present:
-            rows = {"source": size.name, "rows": saved.find(data_dir / size.name).fingerprint}
-            kind = STORE + size.name
-            records |= _one(kind, newest(data_dir / "cache", kind, rows | known))
-    return records
+    found: dict[str, Stored] = {}
+    known = {"val_fraction": parameters.val_fraction, "seed": options.seed, "limit": options.limit}
+    for name in (size.name for size in sizes if size.present):
+        rows = saved.find(data_dir / name).fingerprint
+        found |= _newest(data_dir / "cache", STORE + name, source=name, rows=rows, **known)
+    return found
 
 
-def _settled(found: Sequence[Size], records: Mapping[str, Stored]) -> bool:
-    """Whether the conversations of all sources are there, and no other source is to come."""
-    to_come = [s for s in found if not s.present and s.known and s.note != GATED_NOTE]
-    there = [records.get(STORE + s.name) for s in found if s.present]
-    return bool(there) and not to_come and all(r is not None and r.complete for r in there)
+def _newest(cache: Path, kind: str, **known: str | float) -> dict[str, Stored]:
+    """The newest folder of a kind whose key has these components, if there is one."""
+    folder = newest(cache, kind, known)
+    return {} if folder is None else {kind: folder}
 
 
-def _caches(
-    cache: Path, run: SizingParameters, texts: str, content: str, tokenizer: str
-) -> dict[str, Stored]:
-    rows = {"raw_fp": content, "max_len": run.max_len, "tok_sha": tokenizer}
-    return {
-        **_one("pretrain", newest(cache, "pretrain", {"texts_fp": texts, "tok_sha": tokenizer})),
-        **_one("sft", newest(cache, "sft", rows)),
-        **_one("dpo", newest(cache, "dpo", rows)),
-    }
-
-
-def _tokenizer(record: Stored | None) -> str | None:
-    """The digest of a trained tokenizer; a damaged one is reported by the stage that opens it."""
+def _tokenizer_digest(trained: Stored | None) -> str:
+    """Empty without a complete tokenizer; the stage that opens a damaged one reports it."""
     with contextlib.suppress(PipelineError):
-        if record is not None and record.complete:
-            return load_tokenizer(record.path).sha256
-    return None
+        if trained is not None and trained.complete:
+            return load_tokenizer(trained.path).sha256
+    return ""
 
 
-def _one(name: str, record: Stored | None) -> dict[str, Stored]:
-    return {} if record is None else {name: record}
-
-
-def _shards(folder: Path, run: SizingParameters, seed: int, tokenizer: str) -> Made:
-    """The published or unfinished shards of an equal run; what is damaged does not count."""
-    dataset, config = run.corpus or (FOLDER, None)
-    wanted = {
-        "seed": seed,
-        "val_fraction": run.val_fraction,
-        "train_tokens": run.train_tokens,
-        "dataset": dataset,
-        "config": config,
-    }
+def _shards(
+    folder: Path, parameters: SizingParameters, seed: int, tokenizer: str
+) -> dict[str, Held]:
+    """The published or unfinished shards of an equal run; a damaged folder does not count."""
+    dataset, config = parameters.corpus or (FOLDER, None)
+    wanted = {"dataset": dataset, "config": config, "seed": seed, "tokenizer": tokenizer}
+    wanted |= {name: getattr(parameters, name) for name in ("val_fraction", "train_tokens")}
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         target = path.with_name(path.name.removesuffix(".incomplete"))
         with contextlib.suppress(PipelineError):
-            recorded = recorded_run(target) or {"recipe": {}}
-            same = wanted.items() <= recorded["recipe"].items()
-            if same and recorded["tokenizer"]["sha256"] == tokenizer:
-                complete = frozenset({SHARDS} if target.exists() else ())
-                return Made(complete, {SHARDS: folder_bytes(path)})
-    return Made()
+            run = recorded_run(target)
+            found = {**run.recipe, "tokenizer": run.tokenizer["sha256"]} if run else {}
+            if wanted.items() <= found.items():
+                return {SHARDS: Held(folder_bytes(path), target.exists())}
+    return {}

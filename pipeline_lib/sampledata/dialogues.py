@@ -1,38 +1,125 @@
-"""More rows of the offline sample: dialogues, some of them judged, each set with its oddities."""
+"""Dialogues of the offline sample. About one row in twenty has an oddity of its data set.
 
+Such oddities are missing or empty contents, two turns of one side, a last turn of the user, control
+markers typed by a user, and lists that do not match.
+"""
+
+import datetime as dt
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from pipeline_lib.sampledata.prose import FOREIGN, Topic, Voice
-from pipeline_lib.sampledata.rows import Exchange, Row, awkward, exchange
-from pipeline_lib.sampledata.schemas import EARLY, SLASHED
+from pipeline_lib.records import DataRow
+from pipeline_lib.sampledata.exchanges import (
+    Exchange,
+    foreign,
+    messages,
+    moderation,
+    mostly_plain,
+)
+from pipeline_lib.sampledata.prose import Voice
+from pipeline_lib.sampledata.schemas import SLASHED, TOXICITIES, UNDERSCORED
+from pipeline_lib.sampledata.words import PEOPLE
 
-_MODELS = ("vicuna-13b", "koala-13b", "alpaca-13b", "gpt-4", "claude-1")
+MODELS = ("vicuna-13b", "koala-13b", "alpaca-13b", "gpt-4", "claude-1")
+_GPTS = ("gpt-3.5-turbo-0613", "gpt-4-0314", "gpt-4-1106-preview")
+_EPOCH = dt.datetime(2023, 4, 9, tzinfo=dt.UTC)
+_HEADER = {"accept-language": "en-GB,en;q=0.9", "user-agent": "Mozilla/5.0"}
+_IMAGES = "Write a prompt for an image generator about {}, one line, very detailed."
 _REPLIES = ("That's nice, I'd say.", "You're right; it doesn't matter.", "I've heard that, too!")
 _PERSONAS = ("I keep bees.", "I hate mornings.", "I paint boats.", "I have a twin.", "I bake rye.")
+_SCENES = ("empathetic_dialogues", "convai2", "wizard_of_wikipedia")
 _SPLIT_MARKS = re.compile(r"\s*([.,!?;:’])\s*")
 
 
-def messages(turns: Exchange) -> list[dict[str, Any]]:
-    """Turns as rows hold them."""
-    return [{"content": content, "role": role} for role, content in turns]
+def wildchat(voice: Voice, rows: int) -> Iterator[DataRow]:
+    """Open conversations with a model, many languages."""
+    for number in range(rows):
+        topic, language = voice.topic(), "English"
+        turns = mostly_plain(voice, topic, 16)
+        if voice.one_in(8):
+            language, turns = foreign(voice)
+        elif voice.one_in(30):
+            turns = [("user", _IMAGES.format(topic.name)), ("assistant", voice.sentence(topic))]
+        yield _wildchat_row(voice, number, language, turns)
 
 
-def moderation(names: tuple[str, ...], flagged: bool) -> dict[str, Any]:
-    """What a moderation service said of one message."""
+def _wildchat_row(voice: Voice, number: int, language: str, turns: Exchange) -> DataRow:
+    when = _EPOCH + dt.timedelta(minutes=7 * number)
+    redacted = voice.one_in(40)
+    sender = {
+        "country": voice.pick(("Norway", "Brazil", "Japan")),
+        "state": voice.pick(("Oslo", None)),
+        "hashed_ip": voice.hexes(16),
+        "header": _HEADER,
+    }
+    conversation = [
+        message
+        | {"language": language, "redacted": redacted, "toxic": False}
+        | {"turn_identifier": 100_000 + number * 10 + place // 2}
+        | (sender if message["role"] == "user" else {})
+        | {"timestamp": when if message["role"] == "assistant" else None}
+        for place, message in enumerate(messages(turns))
+    ]
     return {
-        "categories": {name: flagged and name == "violence" for name in names},
-        "category_scores": {name: 0.9 if flagged else 0.0001 for name in names},
-        "flagged": flagged,
+        "conversation_hash": voice.hexes(32),
+        "model": voice.pick(_GPTS),
+        "timestamp": when,
+        "conversation": conversation,
+        "turn": (len(turns) + 1) // 2,
+        "language": language,
+        "openai_moderation": [moderation(UNDERSCORED, False) for _ in turns],
+        "detoxify_moderation": [dict.fromkeys(TOXICITIES, 0.0002) for _ in turns],
+        "toxic": False,
+        "redacted": redacted,
+        **sender,
     }
 
 
-def ultrachat(voice: Voice, rows: int) -> Iterator[Row]:
+def soda(voice: Voice, rows: int) -> Iterator[DataRow]:
+    """Dialogues by named speakers; roles follow from who speaks first."""
+    for number in range(rows):
+        topic = voice.topic()
+        first, second = voice.pick(PEOPLE), voice.pick(("Friend", "Neighbour", "Teacher"))
+        lines = [
+            voice.question(topic) if place % 2 == 0 else voice.sentence(topic)
+            for place in range(voice.between(3, 9))
+        ]
+        speakers = [(first, second)[place % 2] for place in range(len(lines))]
+        odd: tuple[tuple[list[str], list[str]], ...] = (
+            (lines, speakers[:-1]),
+            (lines[:-1], speakers),
+            (lines, [speakers[0], *speakers[:-1]]),
+            (lines, [*speakers[:-1], "A passer-by"]),
+            ([*lines[:-1], ""], speakers),
+            (lines[:1], speakers[:1]),
+            ([], []),
+        )
+        lines, speakers = voice.rarely(16, odd, (lines, speakers))
+        plan = f"{first} wants to know about {topic.name}"
+        yield {
+            "head": "PersonX asks a question",
+            "relation": voice.pick(("xWant", "xIntent", "xNeed")),
+            "tail": f"to know about {topic.name}",
+            "literal": f"{plan}.",
+            "narrative": f"{plan}, so {first} talks with a {second.lower()}.",
+            "dialogue": lines,
+            "speakers": speakers,
+            "PersonX": first,
+            "PersonY": voice.pick((second, "")),
+            "PersonZ": "",
+            "original_index": number,
+            "split": "train",
+            "head_answer": "",
+            "pmi_head_answer": "",
+            "relation_tail": "",
+            "pmi_relation_tail": "",
+        }
+
+
+def ultrachat(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Conversations between two models; the prompt column repeats the first message."""
     for _ in range(rows):
-        topic = voice.topic()
-        turns = awkward(voice, topic) if voice.one_in(24) else exchange(voice, topic)
+        turns = mostly_plain(voice, voice.topic(), 24)
         yield {
             "prompt": turns[0][1] if turns else "",
             "prompt_id": voice.hexes(64),
@@ -40,81 +127,29 @@ def ultrachat(voice: Voice, rows: int) -> Iterator[Row]:
         }
 
 
-def lmsys(voice: Voice, rows: int) -> Iterator[Row]:
+def lmsys(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Open conversations with many models; some messages are flagged, some names replaced."""
     for _ in range(rows):
         topic, language = voice.topic(), voice.pick(("English",) * 9 + ("unknown",))
-        turns = awkward(voice, topic) if voice.one_in(24) else exchange(voice, topic)
+        turns = mostly_plain(voice, topic, 24)
         if voice.one_in(10):
-            language, question, answer = voice.pick(FOREIGN)
-            turns = [("user", question), ("assistant", answer)]
+            language, turns = foreign(voice)
         redacted, unsafe = voice.one_in(20), voice.one_in(40)
         if redacted:
             turns = [("user", "Write to NAME_1 and NAME_2."), ("assistant", "Dear NAME_1, hello.")]
+        verdicts = [moderation(SLASHED, unsafe and place == 0) for place in range(len(turns))]
         yield {
             "conversation_id": voice.hexes(32),
-            "model": voice.pick(_MODELS),
+            "model": voice.pick(MODELS),
             "conversation": messages(turns),
             "turn": (len(turns) + 1) // 2,
             "language": language,
-            "openai_moderation": [
-                moderation(SLASHED, unsafe and place == 0) for place in range(len(turns))
-            ]
-            if not voice.one_in(50)
-            else None,
+            "openai_moderation": None if voice.one_in(50) else verdicts,
             "redacted": redacted,
         }
 
 
-def arena(voice: Voice, rows: int) -> Iterator[Row]:
-    """Two models answer one user, who says which was better."""
-    for number in range(rows):
-        topic = voice.topic()
-        first, second = _battle(voice, topic)
-        winner = voice.pick(("model_a", "model_b"))
-        if voice.one_in(20):
-            winner = voice.pick(("tie", "tie (bothbad)"))
-        unsafe = voice.one_in(60)
-        yield {
-            "question_id": voice.hexes(32),
-            "model_a": voice.pick(_MODELS[:2]),
-            "model_b": voice.pick(_MODELS[2:]),
-            "winner": winner,
-            "judge": f"arena_user_{voice.between(1, 300)}",
-            "conversation_a": messages(first),
-            "conversation_b": messages(second),
-            "turn": sum(role == "user" for role, _ in first),
-            "anony": not voice.one_in(9),
-            "language": "English",
-            "tstamp": 1_682_351_591.5 + 60 * number,
-            "openai_moderation": moderation(EARLY, unsafe),
-            "toxic_chat_tag": {
-                "roberta-large": {"flagged": unsafe, "probability": 0.01},
-                "t5-large": {"flagged": unsafe, "score": 0.0},
-            },
-        }
-
-
-def _battle(voice: Voice, topic: Topic) -> tuple[Exchange, Exchange]:
-    ask = ("user", voice.question(topic))
-    left: Exchange = [ask, ("assistant", voice.paragraph(topic))]
-    right: Exchange = [ask, ("assistant", voice.paragraph(topic, 1, 3))]
-    if voice.one_in(5):  # the user goes on, with the same words on both sides
-        more = ("user", voice.question(topic))
-        left = [*left, more, ("assistant", voice.sentence(topic))]
-        right = [*right, more, ("assistant", voice.sentence(topic))]
-    if voice.one_in(24):
-        odd: tuple[tuple[Exchange, Exchange], ...] = (
-            (left, left),
-            (left, [ask, ("assistant", "")]),
-            (left, [ask]),
-            ([("assistant", "Hello!"), *left], right),
-        )
-        return voice.pick(odd)
-    return left, right
-
-
-def dailydialog(voice: Voice, rows: int) -> Iterator[Row]:
+def dailydialog(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Small talk of two people, cut into words and marks by spaces."""
     for _ in range(rows):
         topic = voice.topic()
@@ -122,8 +157,7 @@ def dailydialog(voice: Voice, rows: int) -> Iterator[Row]:
             voice.question(topic) if place % 2 == 0 else f"{voice.pick(_REPLIES)} {part}"
             for place, part in enumerate(voice.sentence(topic) for _ in range(voice.between(2, 9)))
         ]
-        if voice.one_in(40):
-            lines = voice.pick((lines[:1], [*lines[:1], "  ", *lines[1:]], []))
+        lines = voice.rarely(40, (lines[:1], [*lines[:1], "  ", *lines[1:]], []), lines)
         yield {
             "dialog": [spaced(line) for line in lines],
             "act": [1 + place % 4 for place in range(len(lines))],
@@ -132,32 +166,29 @@ def dailydialog(voice: Voice, rows: int) -> Iterator[Row]:
 
 
 def spaced(text: str) -> str:
-    """The text as a tokeniser of old left it: marks on their own, a space behind."""
+    """The text as an old tokenizer left it: marks on their own, a space at the end."""
     return _SPLIT_MARKS.sub(r" \1 ", text.replace("'", "’")).rstrip() + " "
 
 
-def bst(voice: Voice, rows: int) -> Iterator[Row]:
-    """Talk of two people in two lists, behind a first exchange; the lists may differ by one."""
+def bst(voice: Voice, rows: int) -> Iterator[DataRow]:
+    """Talk of two people in two lists, after a first exchange; the lists may differ by one."""
     for _ in range(rows):
         topic = voice.topic()
         rounds = voice.between(3, 6)
         free = [voice.question(topic) for _ in range(rounds)]
         guided = [voice.sentence(topic) for _ in range(rounds)]
-        if voice.one_in(12):
-            free, guided = voice.pick(((free, guided[:-1]), (free[:-1], guided)))
+        free, guided = voice.rarely(12, ((free, guided[:-1]), (free[:-1], guided)), (free, guided))
         opening = [voice.question(topic), voice.sentence(topic)]
-        if voice.one_in(60):
-            opening = voice.pick(([], ["", ""], opening[:1]))
+        opening = voice.rarely(60, ([], ["", ""], opening[:1]), opening)
         yield {
             "personas": [voice.pick(_PERSONAS) for _ in range(4)],
             "additional_context": voice.pick(("", topic.name)),
             "previous_utterance": opening,
-            "context": voice.pick(("empathetic_dialogues", "convai2", "wizard_of_wikipedia")),
+            "context": voice.pick(_SCENES),
             "free_messages": free,
             "guided_messages": guided,
             "suggestions": {
-                name: [voice.sentence(topic) for _ in guided]
-                for name in ("convai2", "empathetic_dialogues", "wizard_of_wikipedia")
+                name: [voice.sentence(topic) for _ in guided] for name in sorted(_SCENES)
             },
             "guided_chosen_suggestions": [voice.pick(("", "convai2")) for _ in guided],
             "label_candidates": [],

@@ -1,29 +1,60 @@
-"""More rows of the offline sample: answers with reasoning, kept in three different ways."""
+"""Answers with reasoning in the offline sample; each data set marks it in its own way."""
 
 from collections.abc import Iterator
-from typing import Any
 
+from pipeline_lib.records import DataRow
+from pipeline_lib.sampledata.exchanges import messages
 from pipeline_lib.sampledata.prose import Voice
-from pipeline_lib.sampledata.rows import Row
 
 _LICENCES = ("CC BY 4.0",) * 8 + ("CC BY-SA 4.0", "CC BY-NC 4.0")
 _KINDS = ("Algebra", "Number Theory", "Combinatorics")
+_BEGIN, _END = "<|begin_of_thought|>\n\n", "\n\n<|end_of_thought|>\n\n"
+_SYSTEM = (
+    "Your role as an assistant involves thoroughly exploring questions through a systematic "
+    "long thinking process before providing the final precise and accurate solutions."
+)
 
 
-def openr1_math(voice: Voice, rows: int) -> Iterator[Row]:
+def openthoughts(voice: Voice, rows: int) -> Iterator[DataRow]:
+    """Problems with marked reasoning and solution."""
+    for _ in range(rows):
+        problem, way, answer = voice.sum_in_words()
+        musing = voice.paragraph(voice.topic(), 1, 3)
+        thought = f"{way} Let me check: {musing} So {answer} it is."
+        solution = f"<|begin_of_solution|>\n\nThe answer is {answer}.\n\n<|end_of_solution|>"
+        odd = (
+            f"{_BEGIN}{thought}",
+            f"{_BEGIN}{_END}{solution}",
+            f"<think>\n{thought}\n</think>\n\nThe answer is {answer}.",
+            f"{_BEGIN}{' '.join([thought] * 60)}{_END}{solution}",
+            solution,
+            "",
+            None,
+        )
+        value = voice.rarely(20, odd, f"{_BEGIN}{thought}{_END}{solution}")
+        said = [{"from": "user", "value": problem}, {"from": "assistant", "value": value}]
+        yield {"system": _SYSTEM, "conversations": said[:1] if voice.one_in(60) else said}
+
+
+def openr1_math(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Problems with several attempts, each judged twice; lists of verdicts may be null."""
     for _ in range(rows):
         problem, way, answer = voice.sum_in_words()
-        good = f"<think>\n{way}\n</think>\n\nThe answer is {answer}."
-        attempts, complete, right = [good], [True], [True]
+        told = f"<think>\n{way}\n</think>\n\nThe answer is {answer}."
+        further = (
+            f"<think>\nSlowly. {way}\n</think>\n\nIt is {answer}.",
+            f"<think>\nI guess.\n</think>\n\nThe answer is {int(answer) + 1}.",
+            f"<think>\nWait, {way} Wait",
+        )
+        attempts, complete, right = [told], [True], [True]
         for _ in range(voice.between(1, 3)):
             kind = voice.between(0, 2)
-            attempts.append(_attempt(kind, way, answer))
+            attempts.append(further[kind])
             complete.append(kind != 2)
             right.append(kind == 0)
-        told = attempts[0]
-        if voice.one_in(30):
-            told = voice.pick((f"<think>\n{way}", f"<think>\n\n</think>\n\n{answer}.", ""))
+        odd = (f"<think>\n{way}", f"<think>\n\n</think>\n\n{answer}.", "")
+        told = voice.rarely(30, odd, told)
+        ends = ["stop" if done else "length" for done in complete]
         yield {
             "problem": problem,
             "solution": way,
@@ -34,46 +65,29 @@ def openr1_math(voice: Voice, rows: int) -> Iterator[Row]:
             "uuid": f"{voice.hexes(8)}-{voice.hexes(12)}",
             "is_reasoning_complete": complete,
             "generations": attempts,
-            "correctness_math_verify": right if not voice.one_in(8) else None,
+            "correctness_math_verify": None if voice.one_in(8) else right,
             "correctness_llama": right if voice.one_in(8) else None,
-            "finish_reasons": None
-            if voice.one_in(3)
-            else ["stop" if done else "length" for done in complete],
+            "finish_reasons": None if voice.one_in(3) else ends,
             "correctness_count": sum(right),
-            "messages": [
-                {"content": problem, "role": "user"},
-                {"content": told, "role": "assistant"},
-            ],
+            "messages": messages([("user", problem), ("assistant", told)]),
         }
 
 
-def _attempt(kind: int, way: str, answer: str) -> str:
-    if kind == 0:
-        return f"<think>\nSlowly. {way}\n</think>\n\nIt is {answer}."
-    if kind == 1:
-        return f"<think>\nI guess.\n</think>\n\nThe answer is {int(answer) + 1}."
-    return f"<think>\nWait, {way} Wait"
-
-
-def general_thought(voice: Voice, rows: int) -> Iterator[Row]:
+def general_thought(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Questions answered by several models, some of which hide their reasoning."""
     number, topic, question = 0, voice.topic(), ""
     for _ in range(rows):
         if not question or not voice.one_in(3):  # else the next model answers the same question
             number, topic = number + 1, voice.topic()
             question = voice.question(topic)
-        reasoning: str | None = f"The question is about {topic.name}. {voice.paragraph(topic)}"
-        answer: str | None = voice.paragraph(topic, 1, 3)
-        if voice.one_in(8):
-            reasoning = voice.pick((None, "", " \n"))
-        if voice.one_in(50):
-            answer = voice.pick((None, ""))
-        before: list[dict[str, Any]] | None = None
+        reasoning = f"The question is about {topic.name}. {voice.paragraph(topic)}"
+        answer = voice.paragraph(topic, 1, 3)
+        hidden = voice.rarely(8, (None, "", " \n"), reasoning)
+        given = voice.rarely(50, (None, ""), answer)
+        before = None
         if voice.one_in(12):
-            before = [
-                {"content": voice.question(topic), "role": "user"},
-                {"content": voice.sentence(topic), "role": "assistant"},
-            ][: voice.between(0, 2)]
+            told = [("user", voice.question(topic)), ("assistant", voice.sentence(topic))]
+            before = messages([*told])[: voice.between(0, 2)]
         verified = voice.one_in(2)
         yield {
             "question_id": number,
@@ -82,12 +96,12 @@ def general_thought(voice: Voice, rows: int) -> Iterator[Row]:
             "reference_answer": voice.sentence(topic) if verified else None,
             "prev_messages": before,
             "model_name": voice.pick(("R-tiny", "R-small", "o-hidden")),
-            "model_answer": answer,
-            "model_reasoning": reasoning,
+            "model_answer": given,
+            "model_reasoning": hidden,
             "task": topic.name,
-            "question_license": voice.pick(("MIT", "MIT", "Apache-2.0", "CC-BY-NC-4.0", None))
-            if voice.one_in(6)
-            else "MIT",
+            "question_license": voice.rarely(
+                6, ("MIT", "MIT", "Apache-2.0", "CC-BY-NC-4.0", None), "MIT"
+            ),
             "question_source": "made_up",
             "community_answer_score": float(voice.between(0, 9)),
             "community_question_score": voice.between(0, 9),
@@ -95,35 +109,37 @@ def general_thought(voice: Voice, rows: int) -> Iterator[Row]:
         }
 
 
-def nemotron(voice: Voice, rows: int) -> Iterator[Row]:
+def nemotron(voice: Voice, rows: int) -> Iterator[DataRow]:
     """Answers with reasoning switched on or off by the system prompt, a licence in every row."""
     for _ in range(rows):
         topic = voice.topic()
-        asked = [{"role": "user", "content": voice.question(topic)}]
+        asked = messages([("user", voice.question(topic))])
         if voice.one_in(10):
-            earlier = {"role": "assistant", "content": voice.sentence(topic)}
-            asked = [*asked, earlier, {"role": "user", "content": voice.question(topic)}]
+            earlier, more = voice.sentence(topic), voice.question(topic)
+            asked += messages([("assistant", earlier), ("user", more)])
         reasoned, answer = voice.one_in(2), voice.paragraph(topic, 1, 4)
         output = f"<think>\n{voice.paragraph(topic)}\n</think>\n\n{answer}" if reasoned else answer
         if voice.one_in(14):
+            brief = messages([("system", "Be brief.")])
             asked, output = voice.pick(
                 (
                     (asked, f"<think>\n\n</think>\n\n{answer}"),
                     (asked, f"<think>\n{voice.paragraph(topic)}"),
                     (asked, "<think>\nno answer follows\n</think>"),
-                    ([{"role": "system", "content": "Be brief."}], answer),
-                    ([{"role": "system", "content": "Be brief."}, *asked], answer),
+                    (brief, answer),
+                    (brief + asked, answer),
                     ([], answer),
                 )
             )
+        switch = "on" if reasoned else "off"
         yield {
             "input": asked,
             "output": output,
             "category": "science",
-            "license": voice.pick(_LICENCES) if voice.one_in(3) else "CC BY 4.0",
-            "reasoning": "on" if reasoned else "off",
+            "license": voice.rarely(3, _LICENCES, "CC BY 4.0"),
+            "reasoning": switch,
             "generator": "G-large",
             "used_in_training": voice.pick(("Ultra", "Nano", "")),
             "version": "v1.1",
-            "system_prompt": f"detailed thinking {'on' if reasoned else 'off'}",
+            "system_prompt": f"detailed thinking {switch}",
         }

@@ -1,18 +1,18 @@
-"""Arrow schemas of the sampled data sets, column for column as the Hub stores them."""
+"""Arrow schemas of the sampled data sets, column for column as the Hub stores them.
+
+Each is written as rows look: ``{...}`` is a struct, ``[...]`` is a list, and fields of one type
+that follow each other stand in one text.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
 
 import pyarrow as pa
 
-_TEXT, _INT, _REAL, _BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
-_WHEN = pa.timestamp("us", tz="UTC")
+Kind: TypeAlias = "pa.DataType | list[Kind] | Mapping[str, Kind]"
 
-
-def _fields(kind: pa.DataType, *names: str) -> list[tuple[str, pa.DataType]]:
-    return [(name, kind) for name in names]
-
-
-def _turns(*fields: tuple[str, pa.DataType]) -> pa.DataType:
-    return pa.list_(pa.struct(list(fields)))
-
+TEXT, INT, REAL, BOOL = pa.string(), pa.int64(), pa.float64(), pa.bool_()
+SHORT, WHEN = pa.int32(), pa.timestamp("us", tz="UTC")
 
 CATEGORIES = (
     *("harassment", "harassment/threatening", "harassment_threatening"),
@@ -22,197 +22,151 @@ CATEGORIES = (
     *("sexual", "sexual/minors", "sexual_minors"),
     *("violence", "violence/graphic", "violence_graphic"),
 )
-TOXICITIES = (
-    *("identity_attack", "insult", "obscene", "severe_toxicity", "sexual_explicit"),
-    *("threat", "toxicity"),
-)
-_HEADER = pa.struct(_fields(_TEXT, "accept-language", "user-agent"))
+"""The names that moderation services gave to kinds of content, in all spellings."""
+UNDERSCORED = tuple(name for name in CATEGORIES if "/" not in name and "-" not in name)
+"""The spelling that holds the values in wildchat."""
 SLASHED = tuple(name for name in CATEGORIES if "_" not in name)
-"""The spelling of the categories that lmsys keeps."""
+"""The spelling that lmsys keeps."""
 EARLY = tuple(n for n in SLASHED if "harassment" not in n and "self-harm/" not in n)
-"""The categories there were when the arena's battles were judged."""
+"""The names that existed when the arena's battles were judged."""
+
+TOXICITIES = (
+    *("identity_attack", "insult", "obscene", "severe_toxicity", "sexual_explicit", "threat"),
+    "toxicity",
+)
 
 
-def _moderation(categories: tuple[str, ...]) -> pa.DataType:
-    return pa.struct(
-        [
-            ("categories", pa.struct(_fields(_BOOL, *categories))),
-            ("category_scores", pa.struct(_fields(_REAL, *categories))),
-            ("flagged", _BOOL),
-        ]
-    )
+def _moderation(categories: tuple[str, ...]) -> Kind:
+    return {
+        "categories": dict.fromkeys(categories, BOOL),
+        "category_scores": dict.fromkeys(categories, REAL),
+        "flagged": BOOL,
+    }
 
 
-_MESSAGES = _turns(("content", _TEXT), ("role", _TEXT))
+_MESSAGES: Kind = [{"content role": TEXT}]
+_HEADER: Kind = {"accept-language user-agent": TEXT}
 
-SCHEMAS = {
-    "wildchat": pa.schema(
-        [
-            *_fields(_TEXT, "conversation_hash", "model"),
-            ("timestamp", _WHEN),
-            (
-                "conversation",
-                _turns(
-                    *_fields(_TEXT, "content", "country", "hashed_ip"),
-                    ("header", _HEADER),
-                    ("language", _TEXT),
-                    ("redacted", _BOOL),
-                    *_fields(_TEXT, "role", "state"),
-                    ("timestamp", _WHEN),
-                    ("toxic", _BOOL),
-                    ("turn_identifier", _INT),
-                ),
-            ),
-            ("turn", _INT),
-            ("language", _TEXT),
-            ("openai_moderation", pa.list_(_moderation(CATEGORIES))),
-            ("detoxify_moderation", _turns(*_fields(_REAL, *TOXICITIES))),
-            *_fields(_BOOL, "toxic", "redacted"),
-            *_fields(_TEXT, "state", "country", "hashed_ip"),
-            ("header", _HEADER),
-        ]
-    ),
-    "soda": pa.schema(
-        [
-            *_fields(_TEXT, "head", "relation", "tail", "literal", "narrative"),
-            *_fields(pa.list_(_TEXT), "dialogue", "speakers"),
-            *_fields(_TEXT, "PersonX", "PersonY", "PersonZ"),
-            ("original_index", _INT),
-            *_fields(_TEXT, "split", "head_answer", "pmi_head_answer"),
-            *_fields(_TEXT, "relation_tail", "pmi_relation_tail"),
-        ]
-    ),
-    "oasst2": pa.schema(
-        [
-            *_fields(_TEXT, "message_id", "parent_id", "user_id", "created_date"),
-            *_fields(_TEXT, "text", "role", "lang"),
-            ("review_count", pa.int32()),
-            *_fields(_BOOL, "review_result", "deleted"),
-            ("rank", pa.int32()),
-            ("synthetic", _BOOL),
-            ("model_name", _TEXT),
-            (
-                "detoxify",
-                pa.struct(
-                    _fields(
-                        _REAL,
-                        *("toxicity", "severe_toxicity", "obscene", "identity_attack"),
-                        *("insult", "threat", "sexual_explicit"),
-                    )
-                ),
-            ),
-            *_fields(_TEXT, "message_tree_id", "tree_state"),
-            ("emojis", pa.struct([("name", pa.list_(_TEXT)), ("count", pa.list_(pa.int32()))])),
-            (
-                "labels",
-                pa.struct(
-                    [
-                        ("name", pa.list_(_TEXT)),
-                        ("value", pa.list_(_REAL)),
-                        ("count", pa.list_(pa.int32())),
-                    ]
-                ),
-            ),
-        ]
-    ),
-    "openthoughts": pa.schema(
-        [
-            ("system", _TEXT),
-            ("conversations", _turns(("from", _TEXT), ("value", _TEXT))),
-        ]
-    ),
-    "wikipedia": pa.schema(_fields(_TEXT, "id", "url", "title", "text")),
-    "ultrafeedback": pa.schema(
-        [
-            *_fields(_TEXT, "prompt", "prompt_id"),
-            *_fields(_MESSAGES, "chosen", "rejected", "messages"),
-            *_fields(_REAL, "score_chosen", "score_rejected"),
-        ]
-    ),
-    "ultrachat": pa.schema(
-        [*_fields(_TEXT, "prompt", "prompt_id"), ("messages", _MESSAGES)],
-    ),
-    "lmsys": pa.schema(
-        [
-            *_fields(_TEXT, "conversation_id", "model"),
-            ("conversation", _MESSAGES),
-            ("turn", _INT),
-            ("language", _TEXT),
-            ("openai_moderation", pa.list_(_moderation(SLASHED))),
-            ("redacted", _BOOL),
-        ]
-    ),
-    "arena": pa.schema(
-        [
-            *_fields(_TEXT, "question_id", "model_a", "model_b", "winner", "judge"),
-            *_fields(_MESSAGES, "conversation_a", "conversation_b"),
-            ("turn", _INT),
-            ("anony", _BOOL),
-            ("language", _TEXT),
-            ("tstamp", _REAL),
-            ("openai_moderation", _moderation(EARLY)),
-            (
-                "toxic_chat_tag",
-                pa.struct(
-                    [
-                        ("roberta-large", pa.struct([("flagged", _BOOL), ("probability", _REAL)])),
-                        ("t5-large", pa.struct([("flagged", _BOOL), ("score", _REAL)])),
-                    ]
-                ),
-            ),
-        ]
-    ),
-    "dailydialog": pa.schema(
-        [("dialog", pa.list_(_TEXT)), *_fields(pa.list_(_INT), "act", "emotion")]
-    ),
-    "bst": pa.schema(
-        [
-            ("personas", pa.list_(_TEXT)),
-            ("additional_context", _TEXT),
-            ("previous_utterance", pa.list_(_TEXT)),
-            ("context", _TEXT),
-            *_fields(pa.list_(_TEXT), "free_messages", "guided_messages"),
-            (
-                "suggestions",
-                pa.struct(
-                    _fields(
-                        pa.list_(_TEXT), "convai2", "empathetic_dialogues", "wizard_of_wikipedia"
-                    )
-                ),
-            ),
-            ("guided_chosen_suggestions", pa.list_(_TEXT)),
-            ("label_candidates", pa.list_(pa.list_(_TEXT))),
-        ]
-    ),
-    "openr1_math": pa.schema(
-        [
-            *_fields(_TEXT, "problem", "solution", "answer", "problem_type", "question_type"),
-            *_fields(_TEXT, "source", "uuid"),
-            ("is_reasoning_complete", pa.list_(_BOOL)),
-            ("generations", pa.list_(_TEXT)),
-            *_fields(pa.list_(_BOOL), "correctness_math_verify", "correctness_llama"),
-            ("finish_reasons", pa.list_(_TEXT)),
-            ("correctness_count", _INT),
-            ("messages", _MESSAGES),
-        ]
-    ),
-    "general_thought": pa.schema(
-        [
-            ("question_id", _INT),
-            *_fields(_TEXT, "question_url", "question", "reference_answer"),
-            ("prev_messages", _MESSAGES),
-            *_fields(_TEXT, "model_name", "model_answer", "model_reasoning", "task"),
-            *_fields(_TEXT, "question_license", "question_source"),
-            ("community_answer_score", _REAL),
-            ("community_question_score", _INT),
-            ("verifier_score", _REAL),
-        ]
-    ),
-    "nemotron": pa.schema(
-        [
-            ("input", _turns(("role", _TEXT), ("content", _TEXT))),
-            *_fields(_TEXT, "output", "category", "license", "reasoning", "generator"),
-            *_fields(_TEXT, "used_in_training", "version", "system_prompt"),
-        ]
-    ),
+_COLUMNS: dict[str, Mapping[str, Kind]] = {
+    "wildchat": {
+        "conversation_hash model": TEXT,
+        "timestamp": WHEN,
+        "conversation": [
+            {
+                "content country hashed_ip": TEXT,
+                "header": _HEADER,
+                "language": TEXT,
+                "redacted": BOOL,
+                "role state": TEXT,
+                "timestamp": WHEN,
+                "toxic": BOOL,
+                "turn_identifier": INT,
+            }
+        ],
+        "turn": INT,
+        "language": TEXT,
+        "openai_moderation": [_moderation(CATEGORIES)],
+        "detoxify_moderation": [dict.fromkeys(TOXICITIES, REAL)],
+        "toxic redacted": BOOL,
+        "state country hashed_ip": TEXT,
+        "header": _HEADER,
+    },
+    "soda": {
+        "head relation tail literal narrative": TEXT,
+        "dialogue speakers": [TEXT],
+        "PersonX PersonY PersonZ": TEXT,
+        "original_index": INT,
+        "split head_answer pmi_head_answer relation_tail pmi_relation_tail": TEXT,
+    },
+    "oasst2": {
+        "message_id parent_id user_id created_date text role lang": TEXT,
+        "review_count": SHORT,
+        "review_result deleted": BOOL,
+        "rank": SHORT,
+        "synthetic": BOOL,
+        "model_name": TEXT,
+        "detoxify": {
+            "toxicity severe_toxicity obscene identity_attack": REAL,
+            "insult threat sexual_explicit": REAL,
+        },
+        "message_tree_id tree_state": TEXT,
+        "emojis": {"name": [TEXT], "count": [SHORT]},
+        "labels": {"name": [TEXT], "value": [REAL], "count": [SHORT]},
+    },
+    "openthoughts": {"system": TEXT, "conversations": [{"from value": TEXT}]},
+    "wikipedia": {"id url title text": TEXT},
+    "ultrafeedback": {
+        "prompt prompt_id": TEXT,
+        "chosen rejected messages": _MESSAGES,
+        "score_chosen score_rejected": REAL,
+    },
+    "ultrachat": {"prompt prompt_id": TEXT, "messages": _MESSAGES},
+    "lmsys": {
+        "conversation_id model": TEXT,
+        "conversation": _MESSAGES,
+        "turn": INT,
+        "language": TEXT,
+        "openai_moderation": [_moderation(SLASHED)],
+        "redacted": BOOL,
+    },
+    "arena": {
+        "question_id model_a model_b winner judge": TEXT,
+        "conversation_a conversation_b": _MESSAGES,
+        "turn": INT,
+        "anony": BOOL,
+        "language": TEXT,
+        "tstamp": REAL,
+        "openai_moderation": _moderation(EARLY),
+        "toxic_chat_tag": {
+            "roberta-large": {"flagged": BOOL, "probability": REAL},
+            "t5-large": {"flagged": BOOL, "score": REAL},
+        },
+    },
+    "dailydialog": {"dialog": [TEXT], "act emotion": [INT]},
+    "bst": {
+        "personas": [TEXT],
+        "additional_context": TEXT,
+        "previous_utterance": [TEXT],
+        "context": TEXT,
+        "free_messages guided_messages": [TEXT],
+        "suggestions": {"convai2 empathetic_dialogues wizard_of_wikipedia": [TEXT]},
+        "guided_chosen_suggestions": [TEXT],
+        "label_candidates": [[TEXT]],
+    },
+    "openr1_math": {
+        "problem solution answer problem_type question_type source uuid": TEXT,
+        "is_reasoning_complete": [BOOL],
+        "generations": [TEXT],
+        "correctness_math_verify correctness_llama": [BOOL],
+        "finish_reasons": [TEXT],
+        "correctness_count": INT,
+        "messages": _MESSAGES,
+    },
+    "general_thought": {
+        "question_id": INT,
+        "question_url question reference_answer": TEXT,
+        "prev_messages": _MESSAGES,
+        "model_name model_answer model_reasoning task question_license question_source": TEXT,
+        "community_answer_score": REAL,
+        "community_question_score": INT,
+        "verifier_score": REAL,
+    },
+    "nemotron": {
+        "input": [{"role content": TEXT}],
+        "output category license reasoning generator used_in_training version": TEXT,
+        "system_prompt": TEXT,
+    },
 }
+
+
+def _fields(columns: Mapping[str, Kind]) -> list[tuple[str, pa.DataType]]:
+    return [(name, _type(kind)) for names, kind in columns.items() for name in names.split()]
+
+
+def _type(kind: Kind) -> pa.DataType:
+    if isinstance(kind, list):
+        return pa.list_(_type(kind[0]))
+    return pa.struct(_fields(kind)) if isinstance(kind, Mapping) else kind
+
+
+SCHEMAS = {name: pa.schema(_fields(columns)) for name, columns in _COLUMNS.items()}

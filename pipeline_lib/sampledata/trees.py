@@ -1,22 +1,19 @@
 """Message trees of the offline sample: one row a message, rows of a tree not all together."""
 
 from collections.abc import Iterator
-from typing import Any
 
-from pipeline_lib.sampledata.prose import FOREIGN, Topic, Voice
+from pipeline_lib.records import DataRow
+from pipeline_lib.sampledata.prose import Voice
+from pipeline_lib.sampledata.schemas import TOXICITIES
+from pipeline_lib.sampledata.words import FOREIGN, Topic
 
-Row = dict[str, Any]
-
-_SCORES = (
-    *("toxicity", "severe_toxicity", "obscene", "identity_attack"),
-    *("insult", "threat", "sexual_explicit"),
-)
 _HELD = 7  # rows that wait while later ones pass, so that trees lie interleaved
+_CODES = {"French": "fr", "German": "de", "Spanish": "es", "Chinese": "zh"}
 
 
-def oasst2(voice: Voice, trees: int) -> Iterator[Row]:
-    """All messages of ``trees`` trees, replies mostly after their parents."""
-    held: list[Row] = []
+def oasst2(voice: Voice, trees: int) -> Iterator[DataRow]:
+    """All messages of ``trees`` trees; most replies follow their parents."""
+    held: list[DataRow] = []
     for _ in range(trees):
         for row in _tree(voice):
             held.append(row)
@@ -25,18 +22,15 @@ def oasst2(voice: Voice, trees: int) -> Iterator[Row]:
     yield from held
 
 
-def _tree(voice: Voice) -> list[Row]:
+def _tree(voice: Voice) -> list[DataRow]:
     topic = voice.topic()
     root = _message(voice, None, "prompter", voice.question(topic), rank=None)
     rows, level = [root], [root]
     if voice.one_in(12):
         language, question, answer = voice.pick(FOREIGN)
-        lang = {"French": "fr", "German": "de", "Spanish": "es", "Chinese": "zh"}.get(
-            language, "xx"
-        )
-        root |= {"text": question, "lang": lang}
-        reply = _message(voice, root, "assistant", answer, rank=0)
-        return [root, reply | {"lang": lang}]
+        lang = {"lang": _CODES.get(language, "xx")}
+        root |= {"text": question} | lang
+        return [root, _message(voice, root, "assistant", answer, rank=0) | lang]
     for depth in range(voice.between(0 if voice.one_in(10) else 1, 4)):
         level = [reply for parent in level[:2] for reply in _replies(voice, parent, topic, depth)]
         rows += level
@@ -44,17 +38,12 @@ def _tree(voice: Voice) -> list[Row]:
     return rows
 
 
-def _replies(voice: Voice, parent: Row, topic: Topic, depth: int) -> list[Row]:
-    count = voice.between(1, 3) if depth % 2 == 0 else 1
-    role = "assistant" if depth % 2 == 0 else "prompter"
+def _replies(voice: Voice, parent: DataRow, topic: Topic, depth: int) -> list[DataRow]:
+    answers = depth % 2 == 0
+    role, text = ("assistant", voice.paragraph) if answers else ("prompter", voice.question)
+    count = voice.between(1, 3) if answers else 1
     replies = [
-        _message(
-            voice,
-            parent,
-            role,
-            voice.paragraph(topic) if role == "assistant" else voice.question(topic),
-            rank=rank if count > 1 else None,
-        )
+        _message(voice, parent, role, text(topic), rank=rank if count > 1 else None)
         for rank in range(count)
     ]
     if count > 1 and voice.one_in(20):  # two people wrote the same
@@ -62,7 +51,7 @@ def _replies(voice: Voice, parent: Row, topic: Topic, depth: int) -> list[Row]:
     return replies
 
 
-def _spoil(voice: Voice, rows: list[Row]) -> None:
+def _spoil(voice: Voice, rows: list[DataRow]) -> None:
     """One tree in nine has a fault: deleted, rejected, orphaned, blank, or without ranks."""
     if not voice.one_in(9):
         return
@@ -80,7 +69,9 @@ def _spoil(voice: Voice, rows: list[Row]) -> None:
     )
 
 
-def _message(voice: Voice, parent: Row | None, role: str, text: str, rank: int | None) -> Row:
+def _message(
+    voice: Voice, parent: DataRow | None, role: str, text: str, rank: int | None
+) -> DataRow:
     own = f"{voice.hexes(8)}-{voice.hexes(4)}"
     human = voice.one_in(3)
     return {
@@ -97,7 +88,7 @@ def _message(voice: Voice, parent: Row | None, role: str, text: str, rank: int |
         "rank": rank,
         "synthetic": False,
         "model_name": None,
-        "detoxify": dict.fromkeys(_SCORES, 0.001) if human else None,
+        "detoxify": dict.fromkeys(TOXICITIES, 0.001) if human else None,
         "message_tree_id": own if parent is None else parent["message_tree_id"],
         "tree_state": "ready_for_export",
         "emojis": {"name": ["+1"], "count": [2]} if human else None,

@@ -1,7 +1,7 @@
 """A folder of Parquet files as a source: listed by footers, sealed file by file.
 
-The identity of the folder is all relative names, sizes and footer digests. A file gets its
-seal, SHA-256 and time of change, when it is first opened.
+The identity of the folder is the list of all relative names, sizes and footer digests. A file is
+sealed when it is first opened: its size, SHA-256 and time of change are recorded then.
 """
 
 import logging
@@ -69,7 +69,7 @@ class FolderSource:
         return path
 
     def _check_listed(self, name: str, path: Path) -> None:
-        """A file opened late must still be the one that the source was pinned with."""
+        """A file that is opened late must still be the file that the source was pinned with."""
         listed, now = self._footers[name], parquet.footer(path)
         if listed != now:
             raise SourceChanged(
@@ -88,8 +88,8 @@ class FolderSource:
 
 
 def _parquet_names(root: Path) -> Iterator[str]:
-    """Relative names of the Parquet files below a folder; links are followed, and what is
-    passed over because it is hidden is said."""
+    """Relative names of the Parquet files below a folder. Links are followed. Hidden files and
+    folders are not read, and the log names them."""
     seen: set[Path] = set()
     for folder, inner, files in os.walk(root, followlinks=True):
         here = Path(folder)

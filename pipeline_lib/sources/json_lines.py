@@ -1,9 +1,9 @@
-"""JSON Lines as tables of a known schema: the columns the registry names, and no other.
+"""JSON Lines as tables of a known schema: only the columns that are asked for, with their types.
 
-JSON states no types. Types that are guessed from the start of a file change behind it (a column
-that was null there, an answer that was a text), so only what the registry states is read, with
-its type, and the rest is left out. What does not fit stops the source; half a surrogate pair,
-which is no text, becomes U+FFFD and is counted.
+JSON states no types. A type that is guessed from the first rows of a file may be wrong for later
+rows, because a column may begin with nulls. So the wanted columns are read with the wanted types
+and all others are left out. A value of another type is an error. Half a surrogate pair is no text;
+it becomes U+FFFD and is counted.
 """
 
 import io
@@ -18,17 +18,27 @@ import pyarrow.json as paj
 from pipeline_lib.columns import Columns, check_columns
 from pipeline_lib.errors import SourceError
 
-SUFFIXES = (".jsonl", ".ndjson")
-PACKED = tuple(f"{suffix}.gz" for suffix in SUFFIXES)
+_SUFFIXES = (".jsonl", ".ndjson")
+_PACKED = tuple(f"{suffix}.gz" for suffix in _SUFFIXES)
 BLOCK_BYTES = 4 << 20
 
 _SURROGATES = re.compile(
     rb"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
-"""An escaped backslash, a whole pair, or the half of one (the group)."""
+"""An escaped backslash, a whole pair, or half a pair (the group)."""
 _LOG = logging.getLogger(__name__)
 
 Blocks = Iterable[bytes]
+
+
+def is_lines(name: str) -> bool:
+    """Whether a file holds JSON Lines, packed or not, by its name."""
+    return name.endswith(_SUFFIXES + _PACKED)
+
+
+def is_packed(name: str) -> bool:
+    """Whether JSON Lines are packed, so that they can only be unpacked from their start."""
+    return name.endswith(_PACKED)
 
 
 def file_blocks(path: Path) -> Iterator[bytes]:
@@ -39,11 +49,11 @@ def file_blocks(path: Path) -> Iterator[bytes]:
 
 
 def line_tables(files: Iterable[tuple[str, Blocks]], columns: Columns) -> Iterator[pa.Table]:
-    """All rows of the files, each a name and its bytes, as tables of exactly ``columns``.
+    """All rows of the files, each given by name and bytes, as tables of exactly ``columns``.
 
-    Blocks may end anywhere; some megabytes are held at a time. A column that a row lacks is null
-    there. ``SourceError`` names the place that can not be read; ``ColumnError`` a column, or a
-    field inside one, that no row at the start of a file has.
+    Blocks may end anywhere; some megabytes are held at a time. If a row lacks a column, its value
+    is null. ``SourceError`` names the place that can not be read. ``ColumnError`` names a column,
+    or a field inside one, that no row in the first block of a file has.
     """
     schema = pa.schema(list(columns.items()))
     for name, blocks in files:
@@ -73,14 +83,7 @@ def _whole_lines(blocks: Blocks) -> Iterator[bytes]:
 
 def _table(lines: bytes, schema: pa.Schema, where: str) -> pa.Table:
     try:
-        try:
-            return _read(lines, schema)
-        except pa.ArrowInvalid as error:
-            mended, halves = _mended(lines) if "surrogate" in str(error) else (lines, 0)
-            if not halves:
-                raise
-        _LOG.warning("%s: %s halves of surrogate pairs became U+FFFD", where, f"{halves:,}")
-        return _read(mended, schema)
+        return _read_mended(lines, schema, where)
     except pa.ArrowInvalid as error:
         reason = " ".join(str(error).split())
         raise SourceError(
@@ -89,11 +92,22 @@ def _table(lines: bytes, schema: pa.Schema, where: str) -> pa.Table:
         ) from error
 
 
+def _read_mended(lines: bytes, schema: pa.Schema, where: str) -> pa.Table:
+    try:
+        return _read(lines, schema)
+    except pa.ArrowInvalid as error:
+        mended, halves = _mended(lines) if "surrogate" in str(error) else (lines, 0)
+        if not halves:
+            raise
+    _LOG.warning("%s: %s halves of surrogate pairs became U+FFFD", where, f"{halves:,}")
+    return _read(mended, schema)
+
+
 def _read(lines: bytes, schema: pa.Schema) -> pa.Table:
     read = paj.ReadOptions(use_threads=False, block_size=len(lines) + 1)
     parse = paj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
     table = paj.read_json(io.BytesIO(lines), read_options=read, parse_options=parse)
-    table.validate(full=True)  # text that is no UTF-8
+    table.validate(full=True)  # finds text that is not UTF-8
     return table if table.num_columns else schema.empty_table()
 
 
@@ -118,7 +132,7 @@ def _named_type(values: pa.Array, lines: bytes) -> pa.DataType:
     if pa.types.is_list(values.type) or pa.types.is_large_list(values.type):
         return pa.list_(_named_type(values.flatten(), lines))
     if not pa.types.is_struct(values.type) or values.null_count == len(values):
-        return values.type  # without an object there is nothing to go by
+        return values.type  # no object is there, so no field can be missing
     there = [field for field in values.type if _names(lines, field)]
     return pa.struct([(f.name, _named_type(values.field(f.name), lines)) for f in there])
 

@@ -1,9 +1,9 @@
 """Text out of Parquet files: bounded batches from any row, types checked, faults named.
 
-A batch is bounded in bytes before it is read. The footer states the size of a column chunk,
-but values of a dictionary page can repeat, so a tiny file may expand a thousandfold; the
-dictionary page's own header gives the size of its largest possible value. What can not be
-bounded here is a page: it is decompressed as a whole, so its writer decides.
+A batch is bounded in bytes before it is read. The footer states the size of a column chunk, but
+values of a dictionary page can repeat, so a tiny file may expand a thousandfold. The header of the
+dictionary page bounds the size of its largest value. The size of a page can not be bounded here,
+because a page is always decompressed as a whole.
 """
 
 import hashlib
@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipeline_lib.columns import is_text, plain_type
 from pipeline_lib.errors import ColumnError, DamagedFile, SourceError
 from pipeline_lib.shuffling import Row
 
@@ -25,7 +26,7 @@ _MAGIC = b"PAR1"
 
 
 class Footer(NamedTuple):
-    """What a file's last bytes say: size of the file and SHA-256 of its footer."""
+    """The size of a file in bytes, and the hex SHA-256 of its footer."""
 
     size: int
     sha256: str
@@ -52,12 +53,17 @@ def footer(path: Path) -> Footer:
         return Footer(size, hashlib.sha256(file.read(length)).hexdigest())
 
 
-def open_text(path: Path, column: str) -> pq.ParquetFile:
-    """The open file, after checking that ``column`` is there and holds text."""
+def open_file(path: Path) -> pq.ParquetFile:
+    """The open file; ``DamagedFile`` if it is not Parquet."""
     try:
-        file = pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
+        return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowInvalid, OSError) as error:
         raise DamagedFile(f"{path} can not be read as Parquet: {error}; fetch it again") from error
+
+
+def open_text(path: Path, column: str) -> pq.ParquetFile:
+    """The open file, after a check that ``column`` is there and holds text."""
+    file = open_file(path)
     try:
         check_text_column(file.schema_arrow, column, str(path))
     except BaseException:
@@ -68,31 +74,23 @@ def open_text(path: Path, column: str) -> pq.ParquetFile:
 
 def check_text_column(schema: pa.Schema, column: str, where: str) -> None:
     """``ColumnError`` unless ``column`` is one text column of ``schema``."""
-    texts = [field.name for field in schema if _is_text(field.type)]
+    texts = [field.name for field in schema if is_text(plain_type(field.type))]
     known = f"text columns there: {', '.join(texts) or 'none'}; choose one with --text-column"
     found = schema.get_all_field_indices(column)
     if len(found) != 1:
         raise ColumnError(f"{where}: {len(found)} columns are named `{column}`, need one; {known}")
     kind = schema.field(found[0]).type
-    if not _is_text(kind) and not pa.types.is_null(kind):
+    if not is_text(plain_type(kind)) and not pa.types.is_null(kind):
         raise ColumnError(f"{where}: column `{column}` is {kind}, not text; {known}")
-
-
-def _is_text(kind: pa.DataType) -> bool:
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-    )
 
 
 def parquet_texts(
     path: Path, column: str, first: int = 0
 ) -> Generator[tuple[int, list[Row]], None, None]:
-    """Rows of one file from row ``first`` on, as (number of the first row, UTF-8 bytes).
+    """Rows of one file from row ``first`` on, in batches of (number of the first row, UTF-8 rows).
 
-    Cost does not grow with the rows before the row group of ``first``. ``DamagedFile`` names
-    file and row of text that is not UTF-8. The file is closed on early exit too.
+    Row groups before ``first`` are not read. ``DamagedFile`` names file and row of text that is not
+    UTF-8. The file is closed on early exit too.
     """
     file = open_text(path, column)
     try:
@@ -124,15 +122,17 @@ def _group_texts(
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """The same text without a dictionary, and not as views, whose lengths can not be asked."""
+    """The same text without a dictionary and without views, because those give no lengths."""
     if pa.types.is_dictionary(array.type):
         array = array.cast(array.type.value_type)
     return array.cast(pa.large_string()) if pa.types.is_string_view(array.type) else array
 
 
 def _bounded(array: pa.Array, first: int) -> Iterator[tuple[int, pa.Array]]:
-    """A batch from row ``first`` on, in parts of at most ``BATCH_BYTES`` or a single row: where
-    few rows are far longer than the mean, one batch holds more than it was sized for."""
+    """A batch from row ``first`` on, in parts of at most ``BATCH_BYTES``, or of a single row.
+
+    A batch is sized by the mean row, so it is too large if a few rows are far longer.
+    """
     if first == len(array):
         return
     if array.nbytes <= BATCH_BYTES:
@@ -188,12 +188,12 @@ def _column_chunk(group: Any, column: str) -> Any:
 
 
 def _largest_repeated(path: Path, chunk: Any) -> int:
-    """Upper bound in bytes of a value that more than one row of the chunk can share.
+    """Upper bound in bytes of a value that several rows of the chunk may share.
 
-    The header of the dictionary page is a Thrift compact struct (parquet-format,
-    ``PageHeader``): page type, uncompressed and compressed size, perhaps a checksum, then a
-    struct that begins with the number of values; each number a zigzag varint behind one byte
-    that holds the distance to the last field's number.
+    The header of the dictionary page is a Thrift compact struct (``PageHeader`` in parquet-format):
+    page type, uncompressed size, compressed size, perhaps a checksum, then a struct that begins
+    with the number of values. Each number is a zigzag varint. The byte before it holds the distance
+    to the number of the last field.
     """
     if not chunk.has_dictionary_page or chunk.dictionary_page_offset is None:
         return 0

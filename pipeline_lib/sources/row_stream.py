@@ -1,8 +1,8 @@
-"""Streams of Arrow tables: parquet files of any shape in bounded pieces, cut and sampled.
+"""Streams of Arrow tables: Parquet files of any shape in bounded pieces, cut and sampled.
 
-Nothing here makes Python objects of the rows. Pieces are small (64 rows read at a time),
-because nested columns whose text passes 2 GiB in one read can not be read at all, and a tiny
-file may expand a thousandfold; they are joined up to ``PIECE_BYTES`` before they go on.
+Rows never become Python objects here. 64 rows are read at a time, because a nested column can not
+be read at all if its text passes 2 GiB in one read, and because a tiny file may expand a
+thousandfold. They are joined into pieces of about ``PIECE_BYTES``.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib.columns import Columns, check_columns, plain_type
 from pipeline_lib.errors import ColumnError, DamagedFile
+from pipeline_lib.sources.parquet import open_file
 
 PIECE_BYTES = 16 << 20
 PIECE_ROWS = 1_000
@@ -26,12 +27,12 @@ Indices = NDArray[np.int64]
 def parquet_schema(paths: Sequence[Path], columns: Columns) -> pa.Schema:
     """The one schema of several files, after each was checked against the wanted columns.
 
-    A column that is all null in one file takes its type from the others. ``ColumnError``
-    names the file that does not fit; ``DamagedFile`` one that is not parquet.
+    A column that is all null in one file takes its type from the others. ``ColumnError`` names
+    the file that does not fit; ``DamagedFile`` names a file that is not Parquet.
     """
     schema = pa.schema([])
     for path in paths:
-        with _open(path) as file:
+        with open_file(path) as file:
             found = _plain(file.schema_arrow)
         check_columns(found, columns, str(path), nulls=True)
         try:
@@ -47,7 +48,7 @@ def parquet_schema(paths: Sequence[Path], columns: Columns) -> pa.Schema:
 
 def parquet_size(path: Path) -> tuple[int, int]:
     """Rows and uncompressed bytes of a file, by its footer."""
-    with _open(path) as file:
+    with open_file(path) as file:
         groups = [file.metadata.row_group(g) for g in range(file.num_row_groups)]
         return file.metadata.num_rows, sum(group.total_byte_size for group in groups)
 
@@ -55,10 +56,10 @@ def parquet_size(path: Path) -> tuple[int, int]:
 def parquet_tables(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.Table]:
     """All rows of the files in order, as tables of exactly ``schema``, bounded in bytes.
 
-    A column a file lacks is null there; a column the schema lacks is left out.
+    If a file lacks a column, its values are null; a column that the schema lacks is left out.
     """
     for path in paths:
-        with _open(path) as file:
+        with open_file(path) as file:
             for piece in _joined(_batches(file, path)):
                 yield conform(piece, schema, str(path))
 
@@ -87,7 +88,7 @@ def first_rows(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
 
 
 def first_bytes(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """The longest prefix of rows that fits into ``limit`` bytes, by the Arrow offsets."""
+    """The longest start of the rows that fits into ``limit`` Arrow bytes."""
     for table in tables:
         if table.nbytes > limit:
             yield table.slice(0, _rows_within(table, limit))
@@ -105,13 +106,6 @@ def picked_rows(tables: Iterable[pa.Table], indices: Indices) -> Iterator[pa.Tab
         if last > first:
             yield table.take(pa.array(indices[first:last] - start))
         start = stop
-
-
-def _open(path: Path) -> pq.ParquetFile:
-    try:
-        return pq.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
-    except (pa.ArrowInvalid, OSError) as error:
-        raise DamagedFile(f"{path} can not be read as Parquet: {error}; fetch it again") from error
 
 
 def _plain(schema: pa.Schema) -> pa.Schema:

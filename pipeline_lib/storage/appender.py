@@ -1,4 +1,4 @@
-"""A file that only grows: what a commit counted is kept, the rest does not exist."""
+"""A file that only grows: the bytes that a commit counted are kept, the rest is cut off."""
 
 import hashlib
 import os
@@ -13,14 +13,14 @@ _BLOCK = 1 << 20
 
 
 class Appender:
-    """An append-only file with a running SHA-256 of everything it holds.
+    """An append-only file with a running SHA-256 of its content.
 
-    ``committed`` bytes of an existing file are kept (and hashed), the rest is cut off:
-    what no commit named does not exist. ``DamagedFile`` if the file is shorter. With
-    ``cut=False`` nothing is changed until ``cut`` is called, which must come before ``append``.
+    The first ``committed`` bytes of an existing file are kept (and, if ``hashed``, hashed). The
+    rest is cut off, because no commit counted it. ``DamagedFile`` if the file is shorter. With
+    ``cut=False`` the file is not changed until ``cut`` is called, before the first ``append``.
 
-    After every ``EARLY_SYNC`` bytes an fsync begins in a thread, so that ``sync`` waits for
-    little: gigabytes may come between two commits.
+    After every ``EARLY_SYNC`` bytes an fsync starts in a thread, so that ``sync`` has little to
+    wait for: there may be gigabytes between two commits.
     """
 
     def __init__(
@@ -29,7 +29,7 @@ class Appender:
         self.path = path
         self.size = committed
         self._digest = hashlib.sha256() if hashed else None
-        self._syncer = ThreadPoolExecutor(1)  # begins a thread only when it is first used
+        self._syncer = ThreadPoolExecutor(1)  # starts its thread only on first use
         self._early: Future[None] | None = None
         self._unsynced = 0
         with explain_os_errors(path):
@@ -55,7 +55,7 @@ class Appender:
         os.lseek(self._fd, committed, os.SEEK_SET)
 
     def cut(self) -> None:
-        """Cut off what lies behind the committed bytes."""
+        """Cut off the bytes after the committed ones."""
         if os.fstat(self._fd).st_size > self.size:
             with explain_os_errors(self.path):
                 system.ftruncate(self._fd, self.size)
@@ -68,7 +68,7 @@ class Appender:
             position += len(block)
 
     def append(self, data: Buffer) -> None:
-        """Add bytes at the end; durable after ``sync``."""
+        """Add bytes at the end; they are durable after ``sync``."""
         view = memoryview(data).cast("B")
         with explain_os_errors(self.path):
             write_all(self._fd, view)
@@ -88,7 +88,7 @@ class Appender:
         early, self._early = self._early, None
         if early is not None:
             with explain_os_errors(self.path):
-                early.result()  # an error of fsync is told once, so it must not be lost here
+                early.result()  # the kernel reports an error of fsync once: do not lose it
 
     @property
     def sha256(self) -> str:
@@ -105,7 +105,7 @@ class Appender:
         self._unsynced = 0
 
     def close(self) -> None:
-        """Close the file; closing twice is fine."""
+        """Close the file; a second call does nothing."""
         self._syncer.shutdown()  # the file must stay open until an early fsync is done
         fd, self._fd = self._fd, -1
         if fd >= 0:

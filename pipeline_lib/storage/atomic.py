@@ -1,8 +1,8 @@
-"""Whole files that a crash leaves old or new, never something between.
+"""Whole files that are either old or new after a crash, never something between.
 
-One commit rule stands on it: append data, fsync, then atomically replace one small JSON
-that says how much of the data is real, then fsync the folder. Bytes which the JSON does
-not name do not exist.
+The commit rule of the project is built on this: append data, fsync, atomically replace one small
+JSON file that says how much of the data is committed, fsync the folder. Bytes that the JSON file
+does not count do not exist.
 """
 
 import contextlib
@@ -24,14 +24,14 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0)
 
 
 class WrittenFile(NamedTuple):
-    """What was written: size in bytes and hex SHA-256."""
+    """Size in bytes and hex SHA-256 of a written file."""
 
     size: int
     sha256: str
 
 
 def write_new(path: Path, chunks: Iterable[Buffer]) -> WrittenFile:
-    """Write a file in one go and fsync it; its name is durable after ``sync_folder``."""
+    """Write a whole file and fsync it; its name is durable after ``sync_folder``."""
     digest, size = hashlib.sha256(), 0
     with explain_os_errors(path):
         fd = os.open(path, _NEW, 0o644)
@@ -47,8 +47,10 @@ def write_new(path: Path, chunks: Iterable[Buffer]) -> WrittenFile:
 
 
 def write_copy(path: Path, head: bytes, source: Path, skip: int) -> WrittenFile:
-    """Write ``head`` and what ``source`` holds behind its first ``skip`` bytes as a new file,
-    fsynced; hashing runs beside the copying and takes longer than it."""
+    """Write a new file and fsync it: ``head``, then ``source`` without its first ``skip`` bytes.
+
+    A second thread computes the hash, because hashing takes longer than copying.
+    """
     with explain_os_errors(path), source.open("rb") as file, ThreadPoolExecutor(1) as hasher:
         hashed = hasher.submit(_sha256_behind, head, file.fileno(), skip)
         fd = os.open(path, _NEW, 0o644)
@@ -76,7 +78,7 @@ def _sha256_behind(head: bytes, fd: int, skip: int) -> str:
 
 
 def replace_bytes(path: Path, data: Buffer) -> None:
-    """Replace a file: temporary sibling, fsync, rename over, fsync of the folder."""
+    """Replace a file: write a temporary file beside it, fsync, rename, fsync the folder."""
     temporary = path.with_name(path.name + ".tmp")
     write_new(temporary, [data])
     with explain_os_errors(path):
@@ -85,7 +87,7 @@ def replace_bytes(path: Path, data: Buffer) -> None:
 
 
 def json_bytes(value: Any) -> bytes:
-    """The one spelling in which ``save_json`` writes a value; keys keep their order."""
+    """The bytes that ``save_json`` writes for a value; keys keep their order."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode("utf-8")
 
 
@@ -95,41 +97,41 @@ def save_json(path: Path, value: Any) -> None:
 
 
 def load_json(path: Path) -> Any:
-    """Read a JSON file; ``DamagedFile`` if it is not one, ``FileNotFoundError`` if absent.
+    """Read a JSON file; ``DamagedFile`` if it is not valid, ``FileNotFoundError`` if absent.
 
-    NaN and numbers beyond a float, which Python's reader would take, are no JSON.
+    NaN and numbers that are too large for a float are not valid, although Python reads them.
     """
     try:
         return json.loads(path.read_bytes(), parse_constant=_finite, parse_float=_finite)
     except (ValueError, RecursionError) as error:
         raise DamagedFile(
             f"{path} is not valid JSON ({error}); it was damaged after it was written. "
-            "Restore it from a copy, or remove it if what it describes may be made again"
+            "Restore it from a copy, or remove it if its content can be made again"
         ) from error
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"{text} is no finite number")
+        raise ValueError(f"{text} is not a finite number")
     return value
 
 
 def keep_previous(path: Path, previous: Path) -> None:
-    """Give the file a second name, which then survives the next replacement of the first."""
+    """Give a file a second name, which keeps the old content when the first is replaced."""
     remove(previous)
     with explain_os_errors(previous):
         system.link(path, previous)
 
 
 def set_aside(path: Path, aside: Path) -> None:
-    """Rename a file over another name, durably; an absent one is fine."""
+    """Rename a file to ``aside``, durably, replacing a file there; an absent file is fine."""
     with contextlib.suppress(FileNotFoundError), explain_os_errors(aside):
         system.replace(path, aside)
         sync_folder(aside.parent)
 
 
 def remove(path: Path) -> None:
-    """Remove a file; an absent one is fine."""
+    """Remove a file; an absent file is fine."""
     with contextlib.suppress(FileNotFoundError):
         system.unlink(path)

@@ -1,4 +1,4 @@
-"""Where caches lie and how they are tended: one argument for every stage that keeps one."""
+"""The cache folder and the options for writing it: one argument of every stage with a cache."""
 
 import time
 from collections.abc import Callable
@@ -12,10 +12,13 @@ SAVE_EVERY_SECONDS = 1_800.0
 
 @dataclass(frozen=True)
 class CacheOptions:
-    """The cache folder, the time between commits, who is told; none changes what is written.
+    """The cache folder and how it is written and checked; no option changes a cache's content.
 
-    ``clock`` is monotonic, in seconds. ``verify="full"`` hashes every byte of a complete cache
-    when it is opened, ``"sizes"`` looks at sizes alone.
+    ``root``: the folder that holds all caches. ``save_every_seconds``: time between two commits of
+    an unfinished cache. ``clock``: monotonic, in seconds. ``on_progress``: called with the name of
+    the stage, the number of finished units, and the total. ``verify``: ``"full"`` hashes every byte
+    of a complete cache when it is opened, ``"sizes"`` only compares file sizes; ``ValueError`` for
+    any other value.
     """
 
     root: Path
@@ -30,5 +33,5 @@ class CacheOptions:
 
     @property
     def full(self) -> bool:
-        """Whether every byte is hashed."""
+        """Whether every byte is hashed when a cache is opened."""
         return self.verify == "full"

@@ -1,4 +1,4 @@
-"""Whether a file is what was recorded of it: its size, and the SHA-256 of all its bytes."""
+"""Checks of a file against its record: its size, and the SHA-256 of its content."""
 
 from pathlib import Path
 
@@ -7,7 +7,10 @@ from pipeline_lib.errors import DamagedFile
 
 
 def check_size(path: Path, size: int, remedy: str, *, at_least: bool = False) -> None:
-    """``DamagedFile`` unless the file has ``size`` bytes; ``at_least`` allows more."""
+    """``DamagedFile`` unless the file has ``size`` bytes; ``at_least`` allows more.
+
+    ``remedy`` is the end of the error text: the advice for the user.
+    """
     found = path.stat().st_size if path.is_file() else None
     if found is None:
         raise DamagedFile(f"{path} is missing, {size:,} bytes were recorded; {remedy}")

@@ -1,6 +1,7 @@
-"""Folders that must survive a crash: made, synced, renamed and removed.
+"""Folders that must survive a crash: make, sync, rename and remove them.
 
-A name counts only after its folder was fsynced, so whatever makes or moves one does that.
+A name is durable only after its folder was fsynced, so every function that makes or moves a name
+does that.
 """
 
 import contextlib
@@ -18,7 +19,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Make the content of a file written by someone else durable."""
+    """Make the content of a file durable that other code wrote."""
     _sync(path)
 
 
@@ -31,7 +32,7 @@ def _sync(path: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Make every file and name below a folder durable, the leaves first."""
+    """Make every file and name below a folder durable, the deepest folders first."""
     for root, _, names in os.walk(folder, topdown=False):
         for name in sorted(names):
             sync_file(Path(root, name))
@@ -39,7 +40,7 @@ def sync_tree(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder and its missing ancestors, durably; an existing one is fine."""
+    """Create a folder and its missing parents, durably; ``OutputExists`` if a file has its name."""
     if folder.is_dir():
         return
     make_folder(folder.parent)
@@ -51,7 +52,10 @@ def make_folder(folder: Path) -> None:
 
 
 def rename_new(source: Path, target: Path) -> None:
-    """Rename a file or folder to a name that must be free, durably on both sides."""
+    """Rename a file or folder durably; ``OutputExists`` if the new name is taken.
+
+    ``PipelineError`` if the two names are on different file systems.
+    """
     try:
         with explain_os_errors(target):
             system.rename_new(str(source), str(target))
@@ -72,18 +76,28 @@ def rename_new(source: Path, target: Path) -> None:
         sync_folder(source.parent)
 
 
-def publish_folder(staging: Path, target: Path) -> None:
-    """Make a complete folder appear under its final name by one rename.
+def replace_folder(folder: Path, target: Path, aside: Path) -> None:
+    """Give ``folder`` the name of ``target``, which then lies at ``folder`` or ``aside``, durably.
 
-    ``OutputExists`` if the name is taken, even by an empty folder.
+    On a file system that can not exchange two names the target is moved to ``aside`` first; if the
+    process dies between the two renames, ``aside`` still holds all of it.
     """
-    sync_tree(staging)
-    rename_new(staging, target)
+    try:
+        system.exchange(str(folder), str(target))
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):
+            raise
+        rename_new(target, aside)
+        rename_new(folder, target)
+    sync_folder(target.parent)
+    sync_folder(folder.parent)
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder and what is in it, or a file; an absent one is fine, and so is another
-    process that removes the same."""
+    """Remove a folder with its content, or a file.
+
+    An absent path is fine, also if another process removes it at the same time.
+    """
     while os.path.lexists(path):
         with contextlib.suppress(FileNotFoundError):
             if path.is_dir() and not path.is_symlink():

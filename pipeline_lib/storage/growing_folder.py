@@ -1,8 +1,8 @@
-"""The writer of a keyed folder, under the one commit rule.
+"""The writer of a keyed folder; it follows the commit rule of ``atomic``.
 
-Data is appended and fsynced, the names in the folder are synced, and then ``meta.json`` is
-replaced: that is the commit. Files are cut back to the last commit when the folder is opened again,
-so bytes that no record names do not exist.
+A commit fsyncs the appended data, syncs the names in the folder, and then replaces ``meta.json``.
+When the folder is opened again, files are cut back to the last commit, so bytes that no record
+counts do not exist.
 """
 
 from types import TracebackType
@@ -17,7 +17,7 @@ from pipeline_lib.storage.system_calls import Buffer
 
 
 class _State(NamedTuple, Generic[Details]):
-    """A point that may be committed; assigned in one step, so an interrupt never halves it."""
+    """A state that may be committed; it is assigned in one step, so no interrupt can split it."""
 
     done: int
     files: dict[str, FileRecord]
@@ -25,17 +25,17 @@ class _State(NamedTuple, Generic[Details]):
 
 
 class GrowingFolder(Generic[Details]):
-    """Context manager that holds a keyed folder locked and adds to it.
+    """Context manager that locks a keyed folder and adds data to it.
 
-    ``record`` is the last commit, None before the first. What is appended or written counts from
-    ``advance`` on and is durable after ``commit``. ``Locked`` if another process writes there,
-    ``CacheError`` if a file is not what was committed.
+    ``record`` is the last commit, None before the first. ``append`` and ``write`` add data,
+    ``advance`` includes it in the next commit, and ``commit`` makes it durable. ``Locked`` if
+    another process writes to the folder, ``CacheError`` if a file differs from its record.
     """
 
     record: Record[Details] | None
 
     def __init__(self, folder: KeyedFolder, kind: type[Details], empty: Details) -> None:
-        """``kind`` is the type of the details, ``empty`` those of a folder that holds nothing."""
+        """``kind``: the type of the details. ``empty``: the details of an empty folder."""
         self.folder, self._kind, self._empty = folder, kind, empty
         self._growing: dict[str, SegmentedFile] = {}
         self._whole: dict[str, FileRecord] = {}
@@ -60,7 +60,7 @@ class GrowingFolder(Generic[Details]):
 
     @property
     def done(self) -> int:
-        """Units that the next commit will count."""
+        """Finished units that the next commit will record."""
         return self._state.done
 
     @property
@@ -69,7 +69,7 @@ class GrowingFolder(Generic[Details]):
         return self._state.details
 
     def append(self, name: str, data: Buffer) -> None:
-        """Add bytes to the end of a file, which begins at its committed length."""
+        """Add bytes to the end of a file; the first call cuts it back to its committed size."""
         if name not in self._growing:
             self._growing[name] = self._reopened(name)
         self._growing[name].append(data)
@@ -85,12 +85,12 @@ class GrowingFolder(Generic[Details]):
         self._whole[name] = write_segmented(self.folder.path / name, data)
 
     def advance(self, done: int, details: Details) -> None:
-        """Let the next commit count ``done`` units and everything appended and written so far."""
+        """Include everything appended and written so far in the next commit, as ``done`` units."""
         growing = {name: file.record() for name, file in self._growing.items()}
         self._state = _State(done, {**self._state.files, **self._whole, **growing}, details)
 
     def commit(self, *, complete: bool) -> Record[Details]:
-        """Make durable what counts since the last ``advance``."""
+        """Make the state of the last ``advance`` durable."""
         state = self._state
         for file in self._growing.values():
             file.sync()
@@ -101,7 +101,7 @@ class GrowingFolder(Generic[Details]):
         return record
 
     def start_over(self) -> None:
-        """Forget what is committed; a reader that still maps one of its files keeps the bytes."""
+        """Remove everything committed; a reader that still maps one of the files can go on."""
         named = self._state.files
         self.record, self._state, self._whole = None, _State(0, {}, self._empty), {}
         atomic.remove(self.folder.path / META)

@@ -1,8 +1,8 @@
-"""Folders named by what their content is made from: the key, the record, and what differs.
+"""Folders named by a key, which lists everything that decides their content.
 
-A key holds digests and numbers, never a path, a time or a host. A changed key is another folder, so
-nothing is moved or overwritten and going back costs nothing. ``meta.json`` is the record: the one
-commit point of its folder, which says how much of each file is real.
+A key holds digests and numbers, never a path, a time or a host. A changed key names another folder,
+so nothing is moved or overwritten, and a return to the old key finds the old folder. ``meta.json``
+is the record of a folder and its only commit point: it says how much of each file is committed.
 """
 
 from dataclasses import dataclass
@@ -14,22 +14,23 @@ from pipeline_lib.errors import CacheError, DamagedFile
 from pipeline_lib.storage import typed_json
 from pipeline_lib.storage.segments import FileRecord, check_segments
 
-Key = dict[str, Any]  # the components of a key are as many as there are things to name
+Key = dict[str, Any]  # each kind of folder has components of its own
 """Component name -> JSON value."""
 Details = TypeVar("Details")
 
 META = "meta.json"
 RECORD_VERSION = 2
-"""Of the form of ``meta.json``. It is part of every key, so another form lies in another folder."""
+"""Version of the form of ``meta.json``. Every key has it, so another form uses another folder."""
 _DIGITS = 12
 
 
 @dataclass(frozen=True)
 class Record(Generic[Details]):
-    """What is committed in a keyed folder.
+    """The committed state of a keyed folder.
 
-    ``key``: the whole key. ``done``: units of work (rows, conversations). ``complete``: nothing is
-    left to do. ``details``: what this kind of folder records beside.
+    ``key``: the whole key. ``done``: finished units of work (rows, conversations). ``complete``:
+    whether all work is done. ``files``: the committed part of each file. ``details``: more fields,
+    which depend on the kind of folder.
     """
 
     key: Key
@@ -40,7 +41,7 @@ class Record(Generic[Details]):
 
 
 class Difference(NamedTuple):
-    """A component that differs; None stands for one that a key does not have."""
+    """A component that differs between two keys; None stands for a missing component."""
 
     component: str
     old: Any
@@ -51,7 +52,7 @@ class Difference(NamedTuple):
 
 
 class KeyedFolder:
-    """``<root>/<kind>-<first 12 digits of the key's SHA-256>``; it need not be there."""
+    """The folder ``<root>/<kind>-<first 12 digits of the key's SHA-256>``; it may be absent."""
 
     def __init__(self, root: Path, kind: str, key: Key) -> None:
         self.root, self.kind = root, kind
@@ -60,12 +61,12 @@ class KeyedFolder:
 
     @property
     def remedy(self) -> str:
-        """The line that removes the folder, which the next run then makes anew."""
+        """The end of an error text: the command that removes the folder, so it is built again."""
         line = f"import shutil; shutil.rmtree({str(self.path)!r})"
-        return f'remove the folder and run again, it is made anew: python -c "{line}"'
+        return f'remove the folder, and the next run builds it again: python -c "{line}"'
 
     def load(self, details: type[Details]) -> Record[Details] | None:
-        """The committed record; None if nothing was ever committed there.
+        """The committed record with details of type ``details``; None before the first commit.
 
         ``CacheError`` if it can not be read or belongs to another key.
         """
@@ -82,9 +83,9 @@ class KeyedFolder:
         return record
 
     def check(self, record: Record[Any], *, full: bool) -> None:
-        """``CacheError`` unless all files are as recorded: in size and, if ``full``, in content.
+        """``CacheError`` unless all files match the record: in size and, if ``full``, in content.
 
-        Beyond the recorded bytes an unfinished folder may hold more, which is no part of it.
+        The files of an unfinished folder may be longer than recorded; these bytes do not count.
         """
         exact = record.complete
         for name, file in record.files.items():
@@ -95,7 +96,7 @@ class KeyedFolder:
 
 
 def differences(old: Key, new: Key) -> list[Difference]:
-    """The components that differ, in the order of the new key."""
+    """The components that differ between two keys, in the order of the new key."""
     names = [*new, *(name for name in old if name not in new)]
     return [
         Difference(name, old.get(name), new.get(name))

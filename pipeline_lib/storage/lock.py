@@ -1,8 +1,8 @@
-"""One worker in a folder at a time.
+"""A lock, so that only one process at a time works in a folder.
 
-The lock is flock on a file, never the file's existence: a file left behind by a killed
-process means nothing. After locking, the open file is compared with the one at the path,
-so that the holder may remove it safely.
+The lock is ``flock`` on a file. The existence of the file means nothing, because a killed process
+leaves it behind. After locking, the open file is compared with the file at the path, so the holder
+may safely remove the file.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ _OPEN = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
 
 
 class FolderLock:
-    """Context manager that holds ``path`` locked; ``Locked`` if another process does."""
+    """Context manager that locks the file ``path``; ``Locked`` if another process holds it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class FolderLock:
                 raise
             os.close(fd)  # someone removed the file between open and lock: take the new one
         self._fd = fd
-        with contextlib.suppress(OSError):  # it is only for messages, and the disk may be full
+        with contextlib.suppress(OSError):  # only messages need the id, and the disk may be full
             os.ftruncate(fd, 0)
             os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         return self

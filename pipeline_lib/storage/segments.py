@@ -1,7 +1,7 @@
-"""A file that is known by the SHA-256 of each 64 MiB of it.
+"""Files with a SHA-256 for each segment of 64 MiB.
 
-So a commit costs what was appended, an interrupted writer reads at most one segment again, and a
-full check can name the place that is damaged.
+So a commit hashes only the appended bytes, a resumed writer reads at most one segment again, and a
+full check can name the damaged place.
 """
 
 import hashlib
@@ -21,14 +21,17 @@ _BLOCK = 1 << 20
 
 @dataclass(frozen=True)
 class FileRecord:
-    """Committed bytes of a file and the digest of every segment, the last one perhaps short."""
+    """Committed size of a file in bytes, and the hex SHA-256 of every segment.
+
+    The last segment may be shorter.
+    """
 
     size: int = 0
     segments: tuple[str, ...] = ()
 
 
 class _SegmentDigests:
-    """The digests of a growing sequence of bytes, of which ``full`` are known already."""
+    """The segment digests of growing data; ``full``: the known digests of its first segments."""
 
     def __init__(self, full: Iterable[str] = ()) -> None:
         self._full = list(full)
@@ -52,9 +55,9 @@ class _SegmentDigests:
 
 
 class SegmentedFile:
-    """A file that grows from its committed length; bytes beyond that are cut off.
+    """A file that grows from its committed size; bytes after that are cut off.
 
-    ``DamagedFile`` if it is shorter, or if its last, still open segment is not as committed.
+    ``DamagedFile`` if it is shorter, or if its last, incomplete segment differs from the commit.
     """
 
     def __init__(self, path: Path, committed: FileRecord) -> None:
@@ -68,13 +71,13 @@ class SegmentedFile:
             raise DamagedFile(f"the end of {path} is not what was committed")
 
     def append(self, data: Buffer) -> None:
-        """Add bytes at the end; durable after ``sync``."""
+        """Add bytes at the end; they are durable after ``sync``."""
         if memoryview(data).nbytes:
             self._file.append(data)
             self._digests.add(data)
 
     def record(self) -> FileRecord:
-        """What a commit has to say of the file as it is now."""
+        """The record of the file as it is now, for a commit."""
         return self._digests.record()
 
     def sync(self) -> None:
@@ -82,12 +85,12 @@ class SegmentedFile:
         self._file.sync()
 
     def close(self) -> None:
-        """Close the file; closing twice is fine."""
+        """Close the file; a second call does nothing."""
         self._file.close()
 
 
 def write_segmented(path: Path, data: Buffer) -> FileRecord:
-    """Write a whole file and fsync it; its name is durable once its folder is synced."""
+    """Write a whole file and fsync it; its name is durable after ``sync_folder``."""
     atomic.write_new(path, [data])
     digests = _SegmentDigests()
     digests.add(data)
@@ -97,8 +100,10 @@ def write_segmented(path: Path, data: Buffer) -> FileRecord:
 def check_segments(
     path: Path, record: FileRecord, remedy: str, *, full: bool, exact: bool = False
 ) -> None:
-    """``DamagedFile`` unless the committed bytes are there, with ``exact`` nothing beyond them, and
-    with ``full`` the same bytes."""
+    """``DamagedFile`` unless the file has the committed bytes.
+
+    ``exact``: it must have no more. ``full``: compare the digests, not only the size.
+    """
     check_size(path, record.size, remedy, at_least=not exact)
     for number, expected in enumerate(record.segments if full else ()):
         start = number * SEGMENT

@@ -1,4 +1,4 @@
-"""The keyed folders below a root: looked through, explained, listed and removed."""
+"""The keyed folders below a root: find, explain, list and remove them."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ UNREADABLE = "damaged, or of another version"
 
 
 class Stored(NamedTuple):
-    """A keyed folder that is there and its record, None if that can not be read."""
+    """A keyed folder on disk and its record; None if the record can not be read."""
 
     path: Path
     record: Record[Any] | None
@@ -26,19 +26,19 @@ class Stored(NamedTuple):
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is left to do."""
+        """Whether all work is done."""
         return self.record is not None and self.record.complete
 
     @property
     def state(self) -> str:
-        """Whether it is complete, for people."""
+        """The state in words, for a table."""
         if self.record is None:
             return UNREADABLE
         return "complete" if self.record.complete else "unfinished"
 
 
 def stored(root: Path) -> Iterator[Stored]:
-    """The folders below ``root`` that hold a record, by name."""
+    """The folders below ``root`` that hold a record, sorted by name."""
     for path in sorted(root.glob(f"*-{'[0-9a-f]' * 12}/{META}")):
         yield Stored(path.parent, _read(path))
 
@@ -46,7 +46,7 @@ def stored(root: Path) -> Iterator[Stored]:
 def _read(path: Path) -> Record[Any] | None:
     try:
         return typed_json.load_typed(path, Record[Any])
-    except (DamagedFile, FileNotFoundError):  # it may be removed at this moment
+    except (DamagedFile, FileNotFoundError):  # another process may be removing it
         return None
 
 
@@ -57,7 +57,7 @@ def _of_kind(root: Path, kind: str) -> Iterator[tuple[Path, Record[Any]]]:
 
 
 def explain(folder: KeyedFolder) -> str:
-    """Why what lies in a keyed folder is used, continued or built, in one line."""
+    """One line that says why the content of a keyed folder is used, continued or built."""
     record, name = folder.load(Any), folder.path.name
     if record is not None and record.complete:
         return f"{name}: complete, used as it is"
@@ -74,7 +74,7 @@ def explain(folder: KeyedFolder) -> str:
 
 
 def newest(root: Path, kind: str, known: Key) -> Stored | None:
-    """The folder written last of those whose key agrees in all ``known`` components."""
+    """The newest folder of a kind whose key has all ``known`` components; None without one."""
     fitting = [
         Stored(path, record)
         for path, record in _of_kind(root, kind)
@@ -84,14 +84,18 @@ def newest(root: Path, kind: str, known: Key) -> Stored | None:
 
 
 def stored_caches(root: Path) -> Table:
-    """The caches below a folder: name, bytes on disk, complete or not."""
+    """A table of the caches below a folder.
+
+    Columns: ``cache`` (folder name), ``bytes`` on disk, ``state``.
+    """
     rows = tuple((found.path.name, found.size, found.state) for found in stored(root))
     return Table(("cache", "bytes", "state"), rows)
 
 
 def prune(root: Path, keep: Iterable[Path]) -> Table:
-    """Remove every cache below ``root`` that is not in ``keep``; the table says what was removed.
+    """Remove every cache below ``root`` except the folders in ``keep`` (compared by name).
 
+    Returns a table of the removed caches: ``removed cache`` (folder name), ``bytes``, ``state``.
     The record is removed first, so an interrupted removal leaves nothing that looks like a cache.
     ``Locked`` if another process is building one of them.
     """

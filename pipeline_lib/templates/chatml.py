@@ -1,7 +1,7 @@
-"""ChatML as this project writes it: the one template of tokenizers that are trained here.
+"""ChatML as this project writes it: the only template of tokenizers that are trained here.
 
-A turn is ``<|im_start|>role<|im_sep|>content<|im_end|>``, and nothing stands between turns: the
-text of a conversation is the texts of its turns, one after another.
+A turn is ``<|im_start|>role<|im_sep|>content<|im_end|>``. Nothing stands between turns: the text of
+a conversation is the texts of its turns, one after another.
 """
 
 from collections.abc import Iterable, Iterator
@@ -19,14 +19,15 @@ TEMPLATE = (
     "{% endfor %}"
     f"{{% if add_generation_prompt %}}{{{{ '{IM_START}assistant{IM_SEP}' }}}}{{% endif %}}"
 )
-"""What ``render`` does, in the language of chat templates, for who uses ``transformers``.
+"""``render`` in the language of chat templates, for users of ``transformers``.
 
-Markers inside a content become control ids there: only ``segments`` keeps them text.
+``transformers`` turns control tokens inside a content into control ids; only ``segments`` keeps
+them text.
 """
 
 
 class Segment(NamedTuple):
-    """A piece of rendered text: a control token or plain text, with or without loss."""
+    """A piece of rendered text. ``control``: a control token. ``trained``: the loss includes it."""
 
     text: str
     control: bool
@@ -34,9 +35,9 @@ class Segment(NamedTuple):
 
 
 def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
-    """The pieces of the template, in order.
+    """The pieces of the rendered turns, in order; ``ValueError`` for a role not in ``ROLES``.
 
-    Loss falls on the content of an assistant turn and on the ``<|im_end|>`` that closes it.
+    The loss includes the content of an assistant turn and the ``<|im_end|>`` after it.
     """
     for turn in turns:
         if turn["role"] not in ROLES:
@@ -50,5 +51,8 @@ def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
 
 
 def render(turns: Iterable[Turn]) -> str:
-    """The text of a conversation; strictly additive: the turns' texts one after another."""
+    """The ChatML text of a conversation: the texts of its turns, one after another.
+
+    A turn is ``{"role": ..., "content": ...}``; ``ValueError`` for a role not in ``ROLES``.
+    """
     return "".join(segment.text for segment in segments(turns))

@@ -1,8 +1,8 @@
-"""Conversations to token rows, by segments.
+"""Conversations to token ids and loss masks.
 
-Control ids are inserted by number; roles and contents are encoded with special parsing off, all
-contents of a batch in one call; ids and mask are laid out by the same positions. So a marker
-typed by a user stays text, and the mask can not be off by one. Everything per token is numpy.
+Control ids are inserted by number. Roles and contents are encoded without matching special tokens,
+all contents of a batch in one call. Ids and mask are filled at the same positions. So a control
+token that a user typed stays text, and the mask can not be off by one. All work per token is numpy.
 """
 
 import json
@@ -18,12 +18,12 @@ from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 ENCODING_VERSION = 1
-"""Raised when ids or masks of any conversation change."""
+"""Increased when ids or masks of any conversation change."""
 
 RENEW_BYTES = 32 << 20
-"""Bytes of text after which the encoder drops its cache of words. Three caches are built one after
-another in a process that also holds a training framework: memory stays flat, and it costs some 7 %
-of the time."""
+"""Bytes of text after which the encoder drops its cache of words. This keeps memory flat, because
+three caches are built one after another in a process that also holds a training framework; it costs
+some 7 % of the time."""
 _ASSISTANT = ROLES.index("assistant")
 _LARGEST = 2**31
 
@@ -34,9 +34,9 @@ Places = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Template:
-    """The ids of the chat template for one tokenizer, and the encoder that fills it.
+    """The ids of the chat template for one tokenizer, and the encoder of contents.
 
-    ``roles`` holds the ids of each role name in the order of ``ROLES``.
+    ``roles``: the ids of each role name, in the order of ``ROLES``.
     """
 
     start: int
@@ -50,10 +50,10 @@ class Template:
 
 
 def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
-    """Every special id that goes into a cache, by name; ``TokenizerError`` if they can not serve.
+    """Every special id of a cache, by name; ``TokenizerError`` if the ids are not usable.
 
-    The marks of a turn must be three ids of their own, and padding none of them; padding may
-    share its id with the end of a document, because masks go by position.
+    The three marks of a turn must have different ids, and neither padding nor the end of a document
+    may share one. Padding and the end of a document may share an id, because masks go by position.
     """
     tokens = {"im_start_id": IM_START, "im_sep_id": IM_SEP, "im_end_id": IM_END}
     ids = {name: tokenizer.token_id(token) for name, token in tokens.items()}
@@ -67,7 +67,7 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
 
 
 def template_for(tokenizer: Tokenizer) -> Template:
-    """The template's ids by a tokenizer, with the encoder that its start probe picks."""
+    """The template of a tokenizer, with the encoder that ``choose_encoder`` picks."""
     if tokenizer.vocab_bound > _LARGEST:
         raise TokenizerError(
             f"ids up to {tokenizer.vocab_bound:,} do not fit the 32 signed bits of a cache; "
@@ -90,9 +90,9 @@ def template_for(tokenizer: Tokenizer) -> Template:
 
 
 def with_special_marks(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokenizer with the control tokens flagged special, so that their text stays text.
+    """The same tokenizer with all control tokens flagged special, so that their text stays text.
 
-    A foreign tokenizer may hold them as ordinary added tokens, which are matched inside content.
+    A tokenizer from elsewhere may have them as ordinary added tokens, which are matched in text.
     """
     fields = json.loads(tokenizer.json)
     added = fields.get("added_tokens") or []
@@ -107,10 +107,10 @@ def with_special_marks(tokenizer: Tokenizer) -> Tokenizer:
 
 @dataclass(frozen=True)
 class TokenTurns:
-    """Encoded turns, one after another, and where each ends.
+    """Encoded turns, one after another.
 
-    ``ids`` int32 and ``mask`` int8 (1 on an assistant's content and its end mark) are flat;
-    turn ``t`` has the places from ``bounds[t]`` up to ``bounds[t + 1]`` (int64).
+    ``ids`` (int32) and ``mask`` (int8; 1 on an assistant's content and its end mark) are flat.
+    ``bounds`` (int64): turn ``t`` has the positions ``bounds[t]:bounds[t + 1]``.
     """
 
     ids: Ids
@@ -119,7 +119,7 @@ class TokenTurns:
 
 
 def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
-    """Ids and mask of every turn of a batch, by the template."""
+    """Ids and loss mask of every turn of a batch."""
     contents, sizes = _encode(template, batch.contents)
     head = np.array([len(role) + 2 for role in template.roles], np.int64)[batch.roles]
     bounds = np.zeros(len(sizes) + 1, np.int64)
@@ -157,7 +157,7 @@ def _encode(template: Template, texts: list[bytes]) -> tuple[NDArray[np.uint32],
 
 
 def spans(starts: Places, sizes: Places) -> Places:
-    """Places of several runs, one run after another: each from its start, ``size`` long."""
+    """Positions of several runs, one run after another: ``sizes[i]`` of them from ``starts[i]``."""
     ends = np.cumsum(sizes)
     total = int(ends[-1]) if len(ends) else 0
     places: Places = np.arange(total, dtype=np.int64) + np.repeat(starts - (ends - sizes), sizes)

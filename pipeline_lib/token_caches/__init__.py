@@ -1,1 +1,1 @@
-"""Path B, second half: conversations become token files that training maps."""
+"""Path B, second half: conversations become token files, which training maps into memory."""

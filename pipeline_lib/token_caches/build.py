@@ -1,4 +1,4 @@
-"""Token caches: keyed folders whose files grow together, one write batch after another."""
+"""Token caches: keyed folders whose files grow together, one write batch at a time."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _log = logging.getLogger(__name__)
 
 
 class CacheRows(NamedTuple):
-    """What one write batch adds: an array for each file, by name, and counts for each source."""
+    """The rows of one write batch: file name -> array, and the counts for each source."""
 
     arrays: Mapping[str, NDArray[Any]]
     counts: Counts
@@ -29,10 +29,11 @@ class CacheRows(NamedTuple):
 
 @dataclass(frozen=True)
 class CacheSpec:
-    """How a cache is made: ``encode(start, stop)`` gives the rows of those conversations.
+    """How to build a cache.
 
-    ``files`` names the files that rows fill, ``total`` is the number of conversations and
-    ``batch`` how many are written at a time.
+    ``kind`` and ``key`` decide its folder. ``files``: the names of its files. ``total``: the number
+    of conversations. ``batch``: conversations in one write batch. ``encode(start, stop)``: gives
+    the rows of the conversations in this range.
     """
 
     kind: str
@@ -45,7 +46,7 @@ class CacheSpec:
 
 @dataclass(frozen=True)
 class Cache:
-    """A complete cache: its folder, record, and why it was used or built."""
+    """A complete cache: its folder, its record, and the reason why it was used or built."""
 
     folder: Path
     record: Record[Counts]
@@ -53,28 +54,28 @@ class Cache:
 
     @property
     def counts(self) -> Counts:
-        """What was counted when it was made, for each source."""
+        """The counts of the build, for each source."""
         return self.record.details
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 over everything the files hold."""
+        """Hex SHA-256 over the content of all files."""
         return digest.of_json(typed_json.as_plain(self.record.files))
 
     def size(self, name: str) -> int:
-        """Committed bytes of a file; 0 if nothing was ever added to it."""
+        """Committed bytes of a file; 0 for a file without any."""
         return self.record.files[name].size if name in self.record.files else 0
 
     def path(self, name: str) -> Path:
-        """Where a file lies."""
+        """The path of a file."""
         return self.folder / name
 
 
 def open_or_build(options: CacheOptions, spec: CacheSpec) -> Cache:
-    """The cache of a specification: used if complete, continued if unfinished, else built.
+    """The cache of a specification: a complete one is used, an unfinished one is continued.
 
-    ``CacheError`` if a file is not what its record says, ``Locked`` if another process builds
-    the same cache.
+    Without one, it is built. ``CacheError`` if a file differs from its record, ``Locked`` if
+    another process builds the same cache.
     """
     folder = KeyedFolder(options.root, spec.kind, spec.key)
     why, record = explain(folder), folder.load(Counts)
@@ -83,12 +84,12 @@ def open_or_build(options: CacheOptions, spec: CacheSpec) -> Cache:
         record = _build(folder, spec, options)
     folder.check(record, full=options.full)
     if why.endswith("used as it is"):
-        _log.info("%s", why)  # only now is it known to be true
+        _log.info("%s", why)  # true only after the check
     return Cache(folder.path, record, why)
 
 
 def _build(folder: KeyedFolder, spec: CacheSpec, options: CacheOptions) -> Record[Counts]:
-    """Encode what is missing; commits by the clock, at the end, and when interrupted."""
+    """Encode the missing rows; commit by the clock, at the end, and on an interrupt."""
     name = folder.path.name
     with GrowingFolder(folder, Counts, {}) as writer:
         if writer.done:

@@ -1,7 +1,7 @@
-"""The token caches of the chat side: how each is encoded, and what its key names.
+"""The three token caches of the chat path: their encoders and their keys.
 
-What is left out is counted under a reason, for each source. A stream does not depend on the width
-of the windows cut from it, so its key does not name one.
+A conversation that is left out is counted under a reason, for each source. A stream does not depend
+on the width of the windows that are cut from it, so its key has no width.
 """
 
 import functools
@@ -47,21 +47,24 @@ BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 KEPT = "kept"
 REAL = "real pairs"
 WARN_SHARE = 0.05
-"""Of the conversations of a source: when more are too long, that is a warning."""
+"""If more than this share of the conversations of a source is too long, the log warns."""
 MASK_POLICY = "assistant content and its <|im_end|>"
 _PROBE = (
     Turn(role="system", content="Be brief."),
     Turn(role="user", content="Grüße, 世界 " + "".join(CONTROL_TOKENS)),
     Turn(role="assistant", content="\n<think>\n1\n</think>\n\nYes. "),
 )
-_PIECE = 250  # conversations encoded at a time for the stream: documents may be long
+_PIECE = 250  # conversations in one call of the encoder for the stream; documents may be long
 _log = logging.getLogger(__name__)
 
 
 def pretrain_cache(
     options: CacheOptions, mixture: Mixture, tokenizer: Tokenizer, *, limit: int = -1
 ) -> Cache:
-    """The token stream of a mixture; ``limit`` takes the first conversations of its index."""
+    """The token stream of a mixture.
+
+    ``limit``: use only the first conversations of its index; -1 uses all.
+    """
     index = mixture.index if limit == -1 else mixture.index[:limit]
     key = _key("pretrain", tokenizer) | {
         "limit": limit,
@@ -82,7 +85,11 @@ def sft_cache(
     over_length: OverLength = "drop",
     limit: int = -1,
 ) -> Cache:
-    """Rows of ``max_len`` with ids, loss mask and length, one for each conversation that fits."""
+    """Rows of ``max_len`` tokens (ids, loss mask, length), one for each conversation that fits.
+
+    ``over_length``: the rule for longer conversations (see ``rows``). ``limit``: use a seeded
+    sample of the conversations; -1 uses all.
+    """
     key = _row_key("sft", conversations, tokenizer, max_len, over_length, limit)
 
     def fit(template: Template, batch: ConversationBatch) -> Fitted:
@@ -100,10 +107,10 @@ def dpo_cache(
     over_length: OverLength = "drop",
     limit: int = -1,
 ) -> Cache:
-    """Two rows of ``max_len`` for each pair, chosen and rejected, with one prompt.
+    """Two rows of ``max_len`` tokens for each pair, chosen and rejected, with the same prompt.
 
-    Real pairs are used where a source has them, and counted; else the rejected answer is the
-    chosen one's last assistant turn with its words shuffled.
+    A real pair of a source is used and counted. For other conversations the rejected answer is the
+    last assistant turn with its words shuffled. ``over_length`` and ``limit`` as for ``sft_cache``.
     """
     key = _row_key("dpo", conversations, tokenizer, max_len, over_length, limit)
     key["rejected"] = f"real (counted), else words shuffled, version {SYNTHETIC_VERSION}"
@@ -167,7 +174,10 @@ def _row_cache(
 
 
 class _Encoder:
-    """Encodes conversations in the order of a cache; a complete cache never asks for any."""
+    """Encodes conversations in the order of a cache.
+
+    Template and order are made on first use: opening a complete cache needs neither.
+    """
 
     def __init__(
         self,
@@ -194,7 +204,7 @@ class _Encoder:
 
 
 class _StreamEncoder(_Encoder):
-    """Texts one after another, each with the end of a document behind it."""
+    """One text after another, each with an end token after it."""
 
     def __call__(self, start: int, stop: int) -> CacheRows:
         stream, counts = [np.empty(0, np.int32)], Counts()
@@ -206,7 +216,7 @@ class _StreamEncoder(_Encoder):
         return CacheRows({STREAM.name: np.concatenate(stream)}, counts)
 
     def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
-        """The ids of a batch, end tokens included, and their number for each conversation."""
+        """The ids of a batch with end tokens, and the token counts of each conversation."""
         tokens = encode_turns(self._template, batch.turns)
         ends = tokens.bounds[batch.turns.offsets]
         trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
@@ -215,7 +225,7 @@ class _StreamEncoder(_Encoder):
 
 
 class _RowEncoder(_Encoder):
-    """Rows of one width, for the conversations or pairs that fit."""
+    """Rows of one width for the conversations or pairs that fit."""
 
     def __init__(
         self,
@@ -241,7 +251,7 @@ class _RowEncoder(_Encoder):
 
 
 def _by_conversation(kept: NDArray[np.bool_], rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """The sum of each row, 0 for a conversation that has none."""
+    """The sum of the row of each conversation; 0 for a conversation without a row."""
     values = np.zeros(len(kept), np.int64)
     values[kept] = rows.sum(axis=tuple(range(1, rows.ndim)))
     return values

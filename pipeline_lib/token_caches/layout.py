@@ -1,11 +1,11 @@
-"""The files of each kind of token cache: names, dtypes and shapes, stated once.
+"""The files of each kind of token cache: their names, dtypes and shapes.
 
     pretrain   pretrain_tokens.bin                     int32, one stream; an end token ends a text
     sft        sft_ids.bin  sft_mask.bin  sft_len.bin  int32, int8, int32; a row per conversation
     dpo        dpo_ids.bin  dpo_mask.bin  dpo_len.bin  the same; two rows per pair: chosen, rejected
 
-Ids and masks are ``max_len`` wide; ``len`` is the number of real tokens in a row, the rest is
-padding. The writer, the datasets and the look ahead all take the files from here.
+Ids and masks are ``max_len`` wide. ``len`` is the number of real tokens in a row; the rest is
+padding. The writer, the datasets and the preflight all use these definitions.
 """
 
 import math
@@ -19,7 +19,7 @@ Kind = Literal["pretrain", "sft", "dpo"]
 
 @dataclass(frozen=True)
 class FileLayout:
-    """A file of numbers of one little-endian dtype, row after row; a row has ``shape``."""
+    """A file of rows of numbers with one little-endian dtype; each row has ``shape``."""
 
     name: str
     dtype: str
@@ -33,7 +33,7 @@ class FileLayout:
 
 @dataclass(frozen=True)
 class RowFiles:
-    """The files of a cache of rows; row ``n`` of each belongs together."""
+    """The files of a cache of rows; the rows with the same number belong together."""
 
     ids: FileLayout
     mask: FileLayout

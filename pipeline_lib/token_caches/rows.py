@@ -1,10 +1,10 @@
-"""Encoded turns to rows of one width, for SFT and DPO, with a stated rule for what is too long.
+"""Encoded turns to rows of one width, for SFT and DPO, with a rule for longer conversations.
 
     drop            a conversation over the width is left out (the default)
-    truncate_turns  its oldest turns go, from a user turn to the next, the system turn stays
+    truncate_turns  its oldest turns are dropped, up to a user turn; the system turn stays
     truncate_right  its end is cut off
 
-What can not be learned from is left out whatever the rule, and every reason is counted.
+A conversation without a trained token in its row is always left out. Every reason is counted.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -37,11 +37,11 @@ Flags = NDArray[np.bool_]
 
 
 class Fitted(NamedTuple):
-    """Rows of one width, and the fate of every conversation of the batch.
+    """Rows of one width, and the outcome of every conversation of the batch.
 
-    ``ids`` int32 and ``mask`` int8 are ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen
-    then rejected), ``lengths`` int32 ``[rows]`` (``[rows, 2]``). ``kept`` says which
-    conversations have a row; ``flags`` has one array for each thing that is counted.
+    ``ids`` (int32) and ``mask`` (int8): ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen, then
+    rejected). ``lengths`` (int32): ``[rows]`` (``[rows, 2]``). ``kept``: whether each conversation
+    has a row. ``flags``: reason -> whether it holds for each conversation.
     """
 
     ids: Ids
@@ -52,13 +52,13 @@ class Fitted(NamedTuple):
 
 
 def check_over_length(rule: str) -> None:
-    """``ValueError`` unless the rule for what is too long is a known one."""
+    """``ValueError`` unless ``rule`` is a known rule for too long conversations."""
     if rule not in get_args(OverLength):
         raise ValueError(f"over_length is {rule!r}; expected one of {get_args(OverLength)}")
 
 
 def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength) -> Fitted:
-    """One row for each conversation that fits or can be made to."""
+    """One row for each conversation that fits, if necessary after the rule has cut it."""
     tokens = encode_turns(template, batch)
     offsets = batch.offsets
     over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
@@ -68,7 +68,7 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
         for row in np.flatnonzero(over).tolist():
             first, last = int(offsets[row]), int(offsets[row + 1]) - 1
             room = width - int(np.diff(tokens.bounds)[last])
-            kept[row] = _forget(tokens, batch.roles, (first, last), room, keep_turn)
+            kept[row] = _drop_oldest(tokens, batch.roles, (first, last), room, keep_turn)
     else:
         kept = ~over if rule == "drop" else np.ones_like(over)
     owner = np.repeat(np.arange(len(over)), np.diff(offsets))
@@ -81,10 +81,10 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
 
 
 def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
-    """Two rows for each pair: one prompt, two continuations, loss on the continuations only.
+    """Two rows for each pair: one prompt, two continuations, loss only on the continuations.
 
     ``batch`` has a rejected continuation for every conversation that can have one. A prompt is
-    encoded once, and both rows take their ids from there.
+    encoded once, and both rows use its ids.
     """
     both = _joined(batch)
     tokens = encode_turns(template, both)
@@ -129,7 +129,7 @@ def _fit_pairs(
     width: int,
     rule: OverLength,
 ) -> tuple[Flags, Flags]:
-    """Which pairs are over the width, and which are kept; clears the turns that are forgotten."""
+    """Which pairs are over the width, and which are kept; unmarks dropped turns in ``flags[1]``."""
     usable, keep_turn = flags
     first = batch.turns.offsets[:-1]
     answer = tokens.bounds[first + batch.prompt]
@@ -143,12 +143,13 @@ def _fit_pairs(
     if rule == "truncate_turns":
         for row in np.flatnonzero(over).tolist():
             prompt = (int(first[row]), int(first[row]) + int(batch.prompt[row]))
-            kept[row] = _forget(tokens, both.roles, prompt, width - int(longest[row]), keep_turn)
+            room = width - int(longest[row])
+            kept[row] = _drop_oldest(tokens, both.roles, prompt, room, keep_turn)
     return over, kept
 
 
 def _joined(batch: ConversationBatch) -> TurnBatch:
-    """All turns of a batch and then all rejected ones, so that one call encodes them."""
+    """All turns of a batch and then all rejected turns, so that one call encodes them."""
     return TurnBatch(
         batch.turns.contents + batch.rejected.contents,
         np.concatenate([batch.turns.roles, batch.rejected.roles]),
@@ -157,7 +158,7 @@ def _joined(batch: ConversationBatch) -> TurnBatch:
 
 
 def _owners(batch: ConversationBatch) -> tuple[Places, Flags]:
-    """For every turn of ``_joined``: its conversation, and whether it is part of the prompt."""
+    """For every turn of ``_joined``: its conversation, and whether it belongs to the prompt."""
     own = np.diff(batch.turns.offsets)
     rows = np.repeat(np.arange(len(own)), own)
     place = np.arange(len(rows)) - batch.turns.offsets[rows]
@@ -167,12 +168,13 @@ def _owners(batch: ConversationBatch) -> tuple[Places, Flags]:
     return np.concatenate([rows, rejected_rows]), is_prompt
 
 
-def _forget(
+def _drop_oldest(
     tokens: TokenTurns, roles: NDArray[np.int8], prompt: tuple[int, int], room: int, keep: Flags
 ) -> bool:
-    """Drop the oldest turns of a prompt until it fits; False if its last user turn does not.
+    """Drop the oldest turns of a prompt until ``room`` tokens are enough.
 
-    A drop goes from a user turn up to the next one; a leading system turn stays.
+    False if the last user turn alone does not fit. A drop goes up to the next user turn; a system
+    turn at the start stays.
     """
     first, stop = prompt
     sizes = np.diff(tokens.bounds[first : stop + 1])

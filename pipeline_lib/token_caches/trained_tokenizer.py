@@ -1,8 +1,8 @@
 """The tokenizer of a mixture: trained once, then loaded as long as its key matches.
 
-It is trained on roles and contents, never on markers. Of a corpus above the byte budget it sees the
-start of the mixture's seeded order. The folder also holds the settings that ``transformers`` reads,
-so that ``AutoTokenizer.from_pretrained`` opens it.
+It is trained on roles and contents, never on control tokens. If a mixture has more bytes than the
+limit, the start of its seeded order is used. The folder also holds the settings that
+``transformers`` reads, so that ``AutoTokenizer.from_pretrained`` can open it.
 """
 
 import json
@@ -24,9 +24,9 @@ from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 KIND = "tokenizer"
 FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
 BUDGET = 256 << 20
-"""Bytes of text that a tokenizer is trained on at most."""
+"""The default limit of training text, in bytes."""
 TRAINING_VERSION = 2
-"""Raised when the same texts give another tokenizer."""
+"""Increased when the same texts give another tokenizer."""
 SETTINGS = {
     "tokenizer_class": "PreTrainedTokenizerFast",
     "eos_token": ENDOFTEXT,
@@ -34,12 +34,12 @@ SETTINGS = {
     "chat_template": TEMPLATE,
     "clean_up_tokenization_spaces": False,
 }
-"""What ``transformers`` reads beside the tokenizer itself."""
+"""The content of ``tokenizer_config.json``, which ``transformers`` reads."""
 _log = logging.getLogger(__name__)
 
 
 class TrainedTokenizer(NamedTuple):
-    """A tokenizer, the folder its ``tokenizer.json`` lies in, and why it was used or trained."""
+    """A tokenizer, the folder of its ``tokenizer.json``, and the reason why it was trained."""
 
     tokenizer: Tokenizer
     folder: Path
@@ -49,11 +49,16 @@ class TrainedTokenizer(NamedTuple):
 def train_tokenizer(
     mixture: Mixture, cache: CacheOptions, *, vocab_size: int, max_bytes: int = BUDGET
 ) -> TrainedTokenizer:
-    """The byte-level BPE of a mixture: from the cache, or trained on ``max_bytes`` of it.
+    """Train the byte-level BPE of a mixture, or load it from the cache.
 
-    A mixture with too few pairs to merge gives fewer ids, and a warning. ``ValueError`` if
-    ``vocab_size`` has no room for bytes and control tokens; ``CacheError`` if the stored file is
-    not the one that was trained.
+    ``vocab_size``: number of ids, with the 256 byte symbols and the control tokens. ``max_bytes``:
+    train on at most that many bytes of text. Returns a ``NamedTuple``: ``tokenizer``, ``folder``
+    (with ``tokenizer.json`` and ``tokenizer_config.json``), ``explanation``.
+
+    If the texts have too few pairs to merge, there are fewer ids, and the log warns. ``ValueError``
+    if ``vocab_size`` has no room for bytes and control tokens, or ``max_bytes`` is below 1;
+    ``CacheError`` if a stored file differs from its record; ``Locked`` if another process trains
+    the same tokenizer.
     """
     check_vocab_size(vocab_size)
     if max_bytes < 1:
@@ -92,8 +97,8 @@ def _trained(
     with GrowingFolder(folder, TrainingFacts, TrainingFacts()) as writer:
         if writer.record is not None:  # another process was faster
             return writer.record
-        made = train_bpe(mixture.contents(max_bytes), vocab_size)
-        writer.write(FILE, made.json)
+        result = train_bpe(mixture.contents(max_bytes), vocab_size)
+        writer.write(FILE, result.json)
         writer.write(CONFIG, json.dumps(SETTINGS, indent=2).encode())
-        writer.advance(1, made.facts)
+        writer.advance(1, result.facts)
         return writer.commit(complete=True)

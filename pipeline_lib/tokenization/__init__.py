@@ -1,1 +1,1 @@
-"""Text to token ids: tokenizers, the encoders behind them, and BPE training."""
+"""Text to token ids: tokenizers, their encoders, and BPE training."""

@@ -1,12 +1,14 @@
-"""Training a byte-level BPE: the reference trainer, and a faster one where it proves equal.
+"""Training a byte-level BPE: by the reference trainer, or by a faster one that proves equal.
 
-``tokenizers`` defines the result. gigatoken finds the same merges several times faster, and its
-result is used when this holds: on the start of the run's own texts, with nasty strings in front,
-it finds the reference's first merges in the reference's order; the texts have ``WORDS`` different
-words for each merge that is wanted; and the last merge occurs in them. Otherwise the reference
-trains, and the log says so. (With fewer words many pairs are equally rare, where gigatoken is
-slower than the reference; with none left the reference stops, and gigatoken goes on with pairs
-that do not occur any more.)
+``tokenizers`` defines the result. gigatoken finds the same merges several times faster. Its result
+is used if three conditions hold; otherwise the reference trains, and the log says so.
+
+1. On difficult strings (``NASTY``) and the start of the run's own texts it finds the same first
+   merges as the reference, in the same order.
+2. The texts have ``WORDS`` different words for each wanted merge. With fewer words many pairs are
+   equally rare, and gigatoken is slower than the reference.
+3. The last merge occurs in the texts. When no pair is left, the reference stops, but gigatoken
+   continues with pairs that do not occur any more.
 """
 
 import contextlib
@@ -41,10 +43,10 @@ Merges = list[tuple[bytes, bytes]]
 
 @dataclass(frozen=True)
 class TrainingFacts:
-    """How a tokenizer came about.
+    """How a tokenizer was trained.
 
-    ``trainer`` and ``version`` name the library, which decides no byte. ``texts`` and ``bytes``
-    were trained on; ``cuts`` were made in long runs.
+    ``trainer`` and ``version``: the library, which does not change the result. ``texts`` and
+    ``bytes``: the amount of training text. ``cuts``: the number of cuts in long runs.
     """
 
     trainer: str = ""
@@ -55,14 +57,15 @@ class TrainingFacts:
 
 
 class TrainingResult(NamedTuple):
-    """The ``tokenizer.json`` that was trained, and how."""
+    """A trained ``tokenizer.json`` (UTF-8), and how it was trained."""
 
     json: bytes
     facts: TrainingFacts
 
 
 def check_vocab_size(vocab_size: int) -> None:
-    """``ValueError`` unless there is room for the control tokens and the 256 byte symbols."""
+    """``ValueError`` unless ``vocab_size`` is an int with room for the 256 byte symbols and the
+    control tokens."""
     smallest = len(CONTROL_TOKENS) + 256
     if isinstance(vocab_size, bool) or not isinstance(vocab_size, int) or vocab_size < smallest:
         raise ValueError(
@@ -74,12 +77,12 @@ def check_vocab_size(vocab_size: int) -> None:
 def train_bpe(
     texts: Iterable[str], vocab_size: int, special_tokens: Sequence[str] = CONTROL_TOKENS
 ) -> TrainingResult:
-    """A byte-level BPE; same texts, same bytes, any thread count, whichever trainer it was.
+    """Train a byte-level BPE; equal texts give equal bytes, with any trainer and thread count.
 
-    ``special_tokens`` take the first ids, all 256 byte symbols are always included. ``texts`` must
-    not contain rendered markers; they are held in memory all at once, so bound them. Texts that
-    run out of pairs to merge give fewer ids than ``vocab_size``. ``ValueError`` as
-    ``check_vocab_size`` has it.
+    ``special_tokens`` get the first ids; all 256 byte symbols are always included. ``texts`` must
+    not contain rendered control tokens. All texts are in memory at the same time, so limit their
+    size. If no pair to merge is left, there are fewer ids than ``vocab_size``. ``ValueError`` as
+    for ``check_vocab_size``.
     """
     check_vocab_size(vocab_size)
     corpus = TrainingTexts(texts)
@@ -107,7 +110,7 @@ def train_bpe(
 def train_reference(
     pieces: Iterable[bytes], vocab_size: int, special_tokens: Sequence[str]
 ) -> bytes:
-    """``tokenizer.json`` by the reference trainer."""
+    """``tokenizer.json`` from the reference trainer; ``pieces`` are UTF-8."""
     tokenizer = _untrained(models.BPE())
     trainer = trainers.BpeTrainer(
         vocab_size=vocab_size,
@@ -127,7 +130,7 @@ def _untrained(model: models.BPE) -> ReferenceTokenizer:
 
 
 def _fast(corpus: TrainingTexts, vocab_size: int, special_tokens: Sequence[str]) -> bytes:
-    """``tokenizer.json`` by the fast trainer; ``EncoderMismatch`` if it is not proved equal."""
+    """``tokenizer.json`` from the fast trainer; ``EncoderMismatch`` if it is not proved equal."""
     wanted = vocab_size - len(special_tokens) - 256
     if any(is_disputed(piece) for block in corpus.blocks(_SEARCHED) for piece in block):
         raise EncoderMismatch("the texts hold letters that only one of the trainers knows")
@@ -140,7 +143,7 @@ def _fast(corpus: TrainingTexts, vocab_size: int, special_tokens: Sequence[str])
 
 
 def _has_words(corpus: TrainingTexts, count: int) -> bool:
-    """Whether there are that many different words."""
+    """Whether the texts have at least ``count`` different words."""
     words: set[str] = set()
     for block in corpus.blocks(_COUNTED):
         different = set(b" ".join(block).decode().split())
@@ -173,7 +176,7 @@ def _fast_merges(data: bytes, count: int) -> Merges:
 
 
 def assemble(merges: Merges, special_tokens: Sequence[str]) -> bytes:
-    """``tokenizer.json`` from merges, with the ids that the reference trainer gives."""
+    """``tokenizer.json`` from merges, with the same ids as from the reference trainer."""
     pairs = [(_symbols(left), _symbols(right)) for left, right in merges]
     names = [*special_tokens, *sorted(_SYMBOL_OF), *(left + right for left, right in pairs)]
     vocabulary = {name: number for number, name in enumerate(dict.fromkeys(names))}
@@ -183,7 +186,7 @@ def assemble(merges: Merges, special_tokens: Sequence[str]) -> bytes:
 
 
 def _occurs(corpus: TrainingTexts, tokenizer_json: bytes, last: tuple[bytes, bytes]) -> bool:
-    """Whether the last merge's token is among the ids of some text that has its bytes."""
+    """Whether some text is encoded with the token of the last merge."""
     reference, joined = open_reference(tokenizer_json), last[0] + last[1]
     token = reference.token_to_id(_symbols(joined))
     return any(
@@ -195,7 +198,7 @@ def _occurs(corpus: TrainingTexts, tokenizer_json: bytes, last: tuple[bytes, byt
 
 
 def _byte_symbols() -> str:
-    """The 256 characters that stand for bytes in a byte-level vocabulary, by byte."""
+    """The characters that stand for the bytes 0 to 255 in a byte-level vocabulary."""
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return "".join(chr(byte if byte in shown else next(others)) for byte in range(256))
@@ -210,7 +213,7 @@ def _symbols(token: bytes) -> str:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Both standard streams of the process to nowhere: the library writes to them directly."""
+    """Discard output to both standard streams; the library writes to their descriptors."""
     streams: list[Any] = [sys.stdout, sys.stderr]
     for stream in streams:
         stream.flush()

@@ -1,8 +1,8 @@
-"""Characters on which tokenizer libraries disagree, because their Unicode tables differ in age.
+"""Characters on which tokenizer libraries disagree, because their Unicode versions differ.
 
-A pre-tokenizer asks whether a character is a letter, a digit or a mark. What a Unicode version
-added is one of these only in tables at least that new: tokenizers 0.23 has those of Unicode 16,
-gigatoken 0.10 those of Unicode 17. A sweep over all code points found these and no others.
+A pre-tokenizer asks whether a character is a letter, a digit or a mark. A library does not know the
+characters of later Unicode versions: tokenizers 0.23 has the tables of Unicode 16, gigatoken 0.10
+those of Unicode 17. A test of all code points found these characters and no others.
 """
 
 import re
@@ -15,7 +15,7 @@ DISPUTED = (
     (0x187F8, 0x187FF), (0x18D09, 0x18D1E), (0x18D80, 0x18DF2), (0x1E6C0, 0x1E6FF),
     (0x2B73A, 0x2B73F), (0x2CEA2, 0x2CEAD), (0x323B0, 0x33479),
 )  # fmt: skip
-"""First and last code points added by Unicode 17 as letters, digits or marks."""
+"""Ranges (first and last code point) of letters, digits and marks that Unicode 17 added."""
 
 _CHARACTER = re.compile("[" + "".join(f"{chr(a)}-{chr(b)}" for a, b in DISPUTED) + "]")
 _BEGINNINGS = {
@@ -26,9 +26,9 @@ _LEADS = sorted({beginning[0] for beginning in _BEGINNINGS})
 
 
 def is_disputed(text: bytes) -> bool:
-    """Whether a UTF-8 text holds such a character.
+    """Whether a UTF-8 text has such a character.
 
-    Nearly every text is cleared by a search for four single bytes, at gigabytes a second.
+    For nearly every text a search for four single bytes is enough, at gigabytes per second.
     """
     if text.isascii() or not any(lead in text for lead in _LEADS):
         return False

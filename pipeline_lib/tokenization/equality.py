@@ -1,8 +1,8 @@
-"""Which encoder to use: the fast one where it is proved equal to the reference.
+"""The choice of encoder: the fast one, if it proves equal to the reference.
 
-The proof begins with strings on which tokenizers have been seen to differ, goes on with the first
-documents of a run (``confirm``), and never ends (``check``). Where it fails at the start, the
-reference is used and the log says so.
+The proof starts with strings on which tokenizers are known to differ (``NASTY``), continues with
+the first documents of a run (``confirm``), and never ends: single later documents are compared too
+(``check``). If it fails at the start, the reference is used and the log says so.
 """
 
 import logging
@@ -24,10 +24,11 @@ _LOG = logging.getLogger(__name__)
 def choose_encoder(
     reference: ReferenceEncoder, kind: str = "auto", renew_bytes: int = RENEW_BYTES
 ) -> Encoder:
-    """The encoder to use: the fast one where it agrees with the reference on nasty strings.
+    """The encoder to use: the fast one if it agrees with the reference on ``NASTY``.
 
-    ``kind`` "gigatoken" makes a failed probe an ``EncoderMismatch`` instead of a fall back;
-    "tokenizers" takes the reference at once.
+    ``kind``: if the two disagree, "auto" takes the reference and "gigatoken" raises
+    ``EncoderMismatch``; "tokenizers" always takes the reference; ``ValueError`` for another kind.
+    ``renew_bytes``: see ``FastEncoder``.
     """
     if kind not in KINDS:
         raise ValueError(f"encoder is {kind!r}; choose one of {', '.join(KINDS)}")
@@ -42,7 +43,7 @@ def choose_encoder(
 
 
 def fall_back(reference: ReferenceEncoder, kind: str, error: Exception) -> ReferenceEncoder:
-    """The reference, with a warning; ``EncoderMismatch`` if the fast encoder was demanded."""
+    """The reference, with a warning; ``EncoderMismatch`` if ``kind`` demands the fast encoder."""
     reason = " ".join(str(error).split())  # the library's texts have several lines
     if kind == "gigatoken":
         raise EncoderMismatch(
@@ -59,10 +60,11 @@ def confirm(
     texts: Sequence[bytes],
     encoded: Encoded,
 ) -> Encoder:
-    """``chosen`` if ``encoded``, its ids of the first documents, are also the reference's.
+    """``chosen`` if it agrees with the reference on the first documents, else ``fall_back``.
 
-    Spends at most ``PROBE_SECONDS`` on the reference, so long texts are passed over; where all
-    are long, their beginnings are compared.
+    ``encoded``: the ids that ``chosen`` gave for ``texts``. The reference gets at most
+    ``PROBE_SECONDS``, so long texts are skipped; if all are long, the start of the first one is
+    compared.
     """
     if chosen is reference:
         return chosen
@@ -92,7 +94,7 @@ def compare(reference: Encoder, fast: Encoder, texts: Sequence[bytes]) -> None:
 
 
 def check(reference: Encoder, texts: Sequence[bytes], encoded: Encoded, index: int) -> None:
-    """``EncoderMismatch`` unless the ids of one text in ``encoded`` are the reference's."""
+    """``EncoderMismatch`` unless the reference gives text ``index`` the same ids as ``encoded``."""
     right = reference.encode([texts[index]]).ids
     found = encoded.ids[encoded.offsets[index] : encoded.offsets[index + 1]]
     if not np.array_equal(right, found):
@@ -116,4 +118,4 @@ def _nasty() -> list[bytes]:
 
 
 NASTY: tuple[bytes, ...] = tuple(_nasty())
-"""Short texts on which tokenizers have been seen to differ."""
+"""Short texts on which tokenizers are known to differ."""

@@ -1,10 +1,10 @@
-"""The fast encoder, gigatoken: tens of times faster, used where it is proved equal."""
+"""The fast encoder, gigatoken: tens of times faster than the reference, used if it proves equal."""
 
 import importlib.metadata
 import json
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,20 @@ from pipeline_lib.tokenization import disputed_unicode
 from pipeline_lib.tokenization.reference import Encoded, ReferenceEncoder, checked
 
 RENEW_BYTES, DROP_CACHE_BYTES = 1 << 30, 128 << 20
-"""Text after which the encoder drops its cache of words in any case, and on being asked to."""
+"""Bytes of text after which the encoder drops its cache of words: always, and on ``drop_cache``."""
 
 
 class FastEncoder:
-    """gigatoken: 40 MB/s a core and more; must be proved equal before it is used.
+    """gigatoken: 40 MB/s per core and more; it must be proved equal before it is used.
 
-    It gets the file without its special tokens, because it would match them in text; the
-    ordinary added tokens keep their meaning. Texts with letters that only one of the libraries
-    knows go to the reference. Its cache of words grows with the text seen, so the engine is
-    renewed after every ``renew_bytes`` of it, or earlier, when ``drop_cache`` is called.
+    It gets the tokenizer file without special tokens, because it would match them in text; ordinary
+    added tokens stay. The reference encodes texts with letters that only one of the libraries
+    knows. gigatoken's cache of words grows with the text, so the engine is renewed after every
+    ``renew_bytes`` of text, or earlier if ``drop_cache`` is called.
 
-    Of its own it would cut a call's texts at every two mebibytes, one piece for each thread, and
-    copy the ids together. Calls of that size, one for each core at a time, save the copy and the
-    clearing of its pages.
+    Pass about two mebibytes of text per call, and make one call per core at the same time.
+    gigatoken cuts a larger call into pieces of that size, one for each thread, and copies the ids
+    together. Calls of that size save the copy and the clearing of its pages.
     """
 
     name = "gigatoken"
@@ -48,12 +48,12 @@ class FastEncoder:
     def _renew(self) -> None:
         from gigatoken.gigatoken_rs import load_hf_json
 
-        self._engine: Any = None  # the old cache goes before the new one comes
+        self._engine: Any = None  # free the old cache before the new engine is made
         self._engine = load_hf_json(self._json)
         self._seen = 0
 
     def _layout(self, texts: list[bytes]) -> Any:
-        """What the engine makes of the texts; while it is at work it is not renewed."""
+        """The engine's ids and offsets of the texts; the engine is not renewed while it works."""
         with self._idle:
             while self._seen >= self._renew_bytes:
                 if self._busy:
@@ -63,7 +63,7 @@ class FastEncoder:
             self._seen += sum(map(len, texts))
             self._busy += 1
         try:
-            return self._engine.encode_batch(texts).layout  # no name here holds an old engine
+            return self._engine.encode_batch(texts).layout  # a local name would keep the engine
         finally:
             with self._idle:
                 self._busy -= 1
@@ -81,13 +81,13 @@ class FastEncoder:
         return encoded if not places else self._corrected(encoded, texts, places)
 
     def drop_cache(self) -> None:
-        """Have the engine renewed before the next call, once that is worth its time."""
+        """Renew the engine before the next call, if its cache is large enough to be worth it."""
         with self._idle:
             if self._seen >= DROP_CACHE_BYTES:
                 self._seen = self._renew_bytes
 
     def _corrected(self, encoded: Encoded, texts: Sequence[bytes], places: list[int]) -> Encoded:
-        """With the reference's ids at some places."""
+        """The encodings with the ids of the reference at some places."""
         self._reference = self._reference or ReferenceEncoder(self._tokenizer_json)
         right = self._reference.encode([texts[place] for place in places])
         parts = np.split(encoded.ids, encoded.offsets[1:-1])
@@ -99,11 +99,11 @@ class FastEncoder:
 
 
 def _without_special_tokens(text: str) -> str:
-    """The file without its special tokens and post-processor.
+    """The tokenizer file without its special tokens and post-processor.
 
-    What ``tokenizer`` normalised needs no second parse of the vocabulary: nothing in a JSON
-    text but a key looks like a quoted name with a colon behind it, and the one at the top
-    comes before the model.
+    A file that ``tokenizer`` normalised is edited as text, which saves a second parse of the
+    vocabulary. This is safe: in JSON text only a key looks like a quoted name with a colon after
+    it, and the key at the top level comes before the model.
     """
     before, name, rest = text.partition('"added_tokens": ')
     if name and '"post_processor": null' in rest and '"model": ' not in before:
@@ -114,5 +114,5 @@ def _without_special_tokens(text: str) -> str:
     return json.dumps({**fields, "added_tokens": kept, "post_processor": None})
 
 
-def _ordinary(added: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _ordinary(added: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [token for token in added if not token.get("special")]

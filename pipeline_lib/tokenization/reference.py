@@ -1,4 +1,4 @@
-"""The reference encoder, ``tokenizers``, and the interface that every encoder has."""
+"""The reference encoder, ``tokenizers``, and the interface of every encoder."""
 
 import importlib.metadata
 from collections.abc import Sequence
@@ -12,10 +12,10 @@ from pipeline_lib.errors import EncoderMismatch, TokenizerError
 
 
 class Encoded(NamedTuple):
-    """Ids of several texts one after another, nothing added.
+    """Ids of several texts, one text after another, without added tokens.
 
-    ``ids``: uint32, all texts; ``offsets``: int64, one more than there are texts; text ``i``
-    is ``ids[offsets[i]:offsets[i + 1]]``.
+    ``ids`` (uint32): all texts. ``offsets`` (int64): one more than there are texts; text ``i`` has
+    the ids ``ids[offsets[i]:offsets[i + 1]]``.
     """
 
     ids: NDArray[np.uint32]
@@ -23,9 +23,9 @@ class Encoded(NamedTuple):
 
 
 class Encoder(Protocol):
-    """Turns UTF-8 texts into ids; the text of a control token inside one is plain text.
+    """Turns UTF-8 texts into ids; a control token that is spelled in a text stays plain text.
 
-    ``threads``: how many callers at a time use the machine best.
+    ``threads``: the number of callers at the same time that uses the machine best.
     """
 
     name: str
@@ -36,14 +36,14 @@ class Encoder(Protocol):
         """Ids of the texts, in order."""
 
     def drop_cache(self) -> None:
-        """Let go of what is kept of earlier texts to be faster, if it is much."""
+        """Free the cache of earlier texts if it is large."""
 
 
 def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
-    """The reference implementation with special tokens in text switched off.
+    """The reference implementation; it does not match special tokens in text.
 
-    The switch is not part of the file, so it is set on every load. ``TokenizerError`` if the
-    library can not read the file or would number an added token otherwise than the file says.
+    The file does not store this switch, so it is set on every load. ``TokenizerError`` if the
+    library can not read the file.
     """
     try:
         reference = ReferenceTokenizer.from_str(tokenizer_json.decode("utf-8"))
@@ -59,7 +59,7 @@ def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
 
 
 class ReferenceEncoder:
-    """``tokenizers``: exact by definition, about 1 MB/s a core; has threads of its own."""
+    """``tokenizers``: exact by definition, about 1 MB/s per core; it has threads of its own."""
 
     name, threads = "tokenizers", 1
 
@@ -79,11 +79,11 @@ class ReferenceEncoder:
         return checked(Encoded(np.array(flat, np.uint32), offsets), len(texts))
 
     def drop_cache(self) -> None:
-        """Nothing: the library's cache of words is small."""
+        """Do nothing: the library's cache of words is small."""
 
 
 def checked(encoded: Encoded, texts: int) -> Encoded:
-    """The encodings themselves; ``EncoderMismatch`` unless they are as many as there were texts."""
+    """``encoded`` itself; ``EncoderMismatch`` unless it has one encoding for each text."""
     ids, offsets = encoded
     whole = len(offsets) == texts + 1 and offsets[0] == 0 and offsets[-1] == len(ids)
     if not whole or (np.diff(offsets) < 0).any():

@@ -1,9 +1,8 @@
-"""Which tokenizer: found, pinned, and reduced to what decides ids.
+"""Tokenizers: load one, pin it, and reduce it to the settings that decide ids.
 
-The identity of a tokenizer is the SHA-256 of its normalised ``tokenizer.json``: saved
-truncation and padding are switched off (a file that carries them would cut every document),
-its post-processor adds nothing, and the end token is special, so that its text inside a
-document stays text.
+The identity of a tokenizer is the SHA-256 of its normalised ``tokenizer.json``: saved truncation
+and padding are switched off (they would cut every document), the post-processor is removed, and the
+end token is special, so that its text inside a document stays text.
 """
 
 import json
@@ -17,22 +16,23 @@ import numpy as np
 from pipeline_lib import digest
 from pipeline_lib.errors import HubError, TokenizerError
 from pipeline_lib.hub import client
-from pipeline_lib.records import LOCAL
+from pipeline_lib.records import LOCAL, TokenizerMetadata
 from pipeline_lib.tokenization import equality, fast
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
 
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
+Fields = dict[str, Any]  # the form of the file is that of the tokenizers library
 
 
 @dataclass(frozen=True)
 class Tokenizer:
     """A pinned tokenizer.
 
-    ``json``: the normalised file, UTF-8. ``sha256``: of it, hex. ``eos_token`` / ``eos_id``: what
-    ends a document. ``vocab_bound``: largest id + 1, added tokens and holes included.
-    ``repository`` / ``revision``: where it came from, ``"local"`` and ``sha256:...`` for a file.
-    ``reference``: the encoder that defines its ids.
+    ``json``: the normalised file, UTF-8. ``sha256``: its hex digest. ``eos_token`` / ``eos_id``:
+    the token that ends a document. ``vocab_bound``: largest id + 1, with added tokens and unused
+    ids. ``repository`` / ``revision``: Hub repository and commit; ``"local"`` and ``sha256:...``
+    for a file. ``reference``: the encoder that defines the ids.
     """
 
     json: bytes
@@ -46,7 +46,7 @@ class Tokenizer:
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Smallest little-endian type for every id: ``<u2`` up to 65,536 ids, else ``<u4``."""
+        """Smallest little-endian dtype for all ids: ``<u2`` up to 65,536 ids, else ``<u4``."""
         return np.dtype("<u2" if self.vocab_bound <= 1 << 16 else "<u4")
 
     def token_id(self, token: str) -> int:
@@ -68,29 +68,32 @@ class Tokenizer:
             self.reference.tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
         )
 
-    def metadata(self) -> dict[str, Any]:
-        """What checkpoints and manifests record of it."""
-        return {
-            "repository": self.repository,
-            "revision": self.revision,
-            "sha256": self.sha256,
-            "vocab_size": self.vocab_bound,
-            "eos_token": self.eos_token,
-            "eos_id": self.eos_id,
-            "use_fast": True,
-            "add_special_tokens": False,
-            "append_eos": True,
-        }
+    def metadata(self) -> TokenizerMetadata:
+        """The fields that checkpoints and manifests record."""
+        return TokenizerMetadata(
+            repository=self.repository,
+            revision=self.revision,
+            sha256=self.sha256,
+            vocab_size=self.vocab_bound,
+            eos_token=self.eos_token,
+            eos_id=self.eos_id,
+            use_fast=True,
+            add_special_tokens=False,
+            append_eos=True,
+        )
 
 
 def load_tokenizer(
     where: str | Path, *, revision: str | None = None, eos_token: str | None = None
 ) -> Tokenizer:
-    """A tokenizer from a folder, a ``tokenizer.json`` file or a Hub repository (pinned).
+    """Load a tokenizer from a folder, a ``tokenizer.json`` file or a Hub repository.
 
-    An existing path wins over a repository of the same name. The end token is ``eos_token``
-    if given, else that of ``tokenizer_config.json``, else ``<|endoftext|>`` if it is special.
-    ``TokenizerError`` for a slow tokenizer (no ``tokenizer.json``) or one without end token.
+    An existing path wins over a repository of the same name. ``revision``: commit, branch or tag
+    of a repository, or ``sha256:...`` of a local file. The end token is ``eos_token`` if given,
+    else that of ``tokenizer_config.json``, else ``<|endoftext|>`` if it is special.
+    ``TokenizerError`` for a slow tokenizer (no ``tokenizer.json``), one without end token, and a
+    local file with another digest; ``ValueError`` for a branch of a local file; ``HubError`` if a
+    repository can not be read.
     """
     path = Path(where)
     if path.exists():
@@ -161,7 +164,9 @@ def _build(
         )
     bound = _largest_id(fields, reference) + 1
     if bound > 1 << 32:
-        raise TokenizerError(f"the largest id is {bound - 1}; ids must fit 32 bits")
+        raise TokenizerError(
+            f"the largest id is {bound - 1}; ids must fit 32 bits; choose another tokenizer"
+        )
     sha256 = digest.sha256_bytes(text)
     revision = revision or f"sha256:{sha256}"
     return Tokenizer(text, sha256, eos_token, eos_id, bound, repository, revision, reference)
@@ -174,9 +179,9 @@ def _is_tokenizer(fields: Any) -> bool:
     )
 
 
-def _eos_token(fields: dict[str, Any], settings: dict[str, Any], asked: str | None) -> str:
-    # An end token the user names outranks the file: chat tokenizers say <|im_end|> there,
-    # which is not what separates documents.
+def _eos_token(fields: Fields, settings: Fields, asked: str | None) -> str:
+    # The user's choice comes before the file: chat tokenizers name <|im_end|> there, which does
+    # not separate documents.
     saved = settings.get("eos_token")
     saved = saved.get("content") if isinstance(saved, dict) else saved
     if asked or saved:
@@ -190,17 +195,17 @@ def _eos_token(fields: dict[str, Any], settings: dict[str, Any], asked: str | No
     )
 
 
-def _special(fields: dict[str, Any]) -> list[str]:
+def _special(fields: Fields) -> list[str]:
     added = fields.get("added_tokens") or []
     return [token["content"] for token in added if token.get("special")]
 
 
-def _choices(fields: dict[str, Any]) -> str:
+def _choices(fields: Fields) -> str:
     names = ", ".join(_special(fields)) or "none"
     return f"its special tokens: {names}; choose the one that ends a document with --eos-token"
 
 
-def _normalised(fields: dict[str, Any], eos_token: str) -> bytes:
+def _normalised(fields: Fields, eos_token: str) -> bytes:
     added = [
         {**token, "special": True} if token["content"] == eos_token else token
         for token in fields.get("added_tokens") or []
@@ -209,7 +214,7 @@ def _normalised(fields: dict[str, Any], eos_token: str) -> bytes:
     return json.dumps({**fields, **off, "added_tokens": added}, ensure_ascii=False).encode()
 
 
-def _largest_id(fields: dict[str, Any], reference: ReferenceEncoder) -> int:
+def _largest_id(fields: Fields, reference: ReferenceEncoder) -> int:
     added = [int(token["id"]) for token in fields.get("added_tokens") or []]
     vocabulary = fields["model"].get("vocab")
     if isinstance(vocabulary, dict):
@@ -217,7 +222,7 @@ def _largest_id(fields: dict[str, Any], reference: ReferenceEncoder) -> int:
     return max(reference.tokenizer.get_vocab(with_added_tokens=True).values())
 
 
-def _check_numbers(fields: dict[str, Any], reference: ReferenceEncoder) -> None:
+def _check_numbers(fields: Fields, reference: ReferenceEncoder) -> None:
     for token in fields.get("added_tokens") or []:
         found = reference.tokenizer.token_to_id(token["content"])
         if found != token["id"]:

@@ -1,7 +1,8 @@
-"""The texts a tokenizer is trained on, in one buffer, with long runs cut.
+"""The training texts of a tokenizer in one buffer, with long runs cut.
 
-A run of characters without a space, or of nothing but spaces, costs time for every merge by its
-length. Runs over ``LONGEST`` characters are cut there, for training only, and counted.
+A run is a sequence of characters without a space, or of spaces only. Every merge takes time in
+proportion to the length of a run. So runs over ``LONGEST`` characters are cut, for training only,
+and the cuts are counted.
 """
 
 import io
@@ -13,14 +14,17 @@ from numpy.typing import NDArray
 
 LONGEST = 256
 BOUNDARY = b"\xff"
-"""Ends a text in the buffer; no byte of UTF-8."""
+"""Ends a text in the buffer; UTF-8 never has this byte."""
 _RUN = re.compile(rf"\S{{{LONGEST}}}(?=\S)|\s{{{LONGEST}}}(?=\s)")
 _GAP = re.compile(rf"\s{{{LONGEST + 1}}}")
 _SPACE, _NO_ASCII = 0x20, 0x80
 
 
 class TrainingTexts:
-    """All training texts in one buffer: UTF-8, each ended by a byte that no text has."""
+    """All training texts in one buffer (``data``): UTF-8, each ended by ``BOUNDARY``.
+
+    ``texts``: the number of texts. ``cuts``: the number of cuts in long runs.
+    """
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._buffer = io.BytesIO()
@@ -36,11 +40,11 @@ class TrainingTexts:
         self.data = self._buffer.getvalue()
 
     def start(self, size: int) -> list[bytes]:
-        """The first pieces, about ``size`` bytes of them."""
+        """The first pieces, about ``size`` bytes in all."""
         return self.data[:size].split(BOUNDARY)[:-1]
 
     def blocks(self, size: int) -> Iterator[list[bytes]]:
-        """All pieces, about ``size`` bytes at a time."""
+        """All pieces, in blocks of about ``size`` bytes."""
         start = 0
         while start < len(self.data):
             stop = self.data.find(BOUNDARY, min(start + size, len(self.data) - 1)) + 1
@@ -49,16 +53,16 @@ class TrainingTexts:
 
 
 def cut_runs(text: str) -> list[str]:
-    """The text in pieces without a run of over ``LONGEST`` characters; mostly one piece."""
+    """The text in pieces that have no run over ``LONGEST`` characters; usually one piece."""
     ends = [match.end() for match in _RUN.finditer(text)] if _has_run(text) else []
     return [text[a:b] for a, b in zip([0, *ends], [*ends, len(text)], strict=True)]
 
 
 def _may_run(text: bytes) -> bool:
-    """Whether there may be a run to cut; where not, as nearly always, bytes alone say so.
+    """Whether the text may have a run to cut; False for nearly all texts, from the bytes alone.
 
-    Over ``LONGEST`` characters without a space lie between two bytes that may be one, and that
-    many spaces between two bytes that are none; what is not ASCII may be either.
+    A long run without spaces is a gap between two bytes that may be spaces. A long run of spaces is
+    a gap between two bytes that are not spaces. A byte that is not ASCII may be part of either.
     """
     if len(text) <= LONGEST:
         return False

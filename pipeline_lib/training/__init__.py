@@ -1,1 +1,1 @@
-"""What a training loop sees: datasets, batch order, loader. Torch lives here."""
+"""The parts that a training loop uses: datasets, batch order, loader. Only they load torch."""

@@ -1,14 +1,14 @@
 """The order of training: a permutation that is computed, not stored.
 
-Position ``p`` of the endless stream belongs to epoch ``p // size`` and has there the index
-that a keyed bijection gives to ``p % size``. So the whole state of a sampler is one integer, the
-next position, and any number of processes shares the stream: of each step process ``rank`` takes
-every ``world_size``-th position.
+Position ``p`` of the endless stream belongs to epoch ``p // size``. A bijection with a key for this
+epoch maps ``p % size`` to the index of a sample. So the whole state of a sampler is one integer,
+the next position. Any number of processes shares the stream: process ``rank`` takes every
+``world_size``-th position, starting ``rank`` after the next position.
 """
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,17 @@ from pipeline_lib.errors import PipelineError
 
 ORDER_VERSION = 1
 _AHEAD = 256
-"""Batches whose indices are drawn in one go; the order is stateless, so only time depends on it."""
+"""Batches whose indices are computed in one call; this changes only the speed."""
 _ROUNDS = 6
 _C1, _C2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+
+
+class OrderState(TypedDict):
+    """A saved position of an order: the next position, the digest of the dataset, and the seed."""
+
+    position: int
+    dataset: str
+    seed: int
 
 
 class OrderChanged(PipelineError):
@@ -27,19 +35,19 @@ class OrderChanged(PipelineError):
 
 
 def permuted(places: NDArray[np.int64], size: int, seed: int, epoch: int) -> NDArray[np.int64]:
-    """Where the places of an epoch lead; a bijection of ``range(size)``.
+    """The sample indices at some places of an epoch; a bijection of ``range(size)``.
 
-    A balanced Feistel network on the next even number of bits; what falls outside ``size`` is
-    sent through again until it falls inside.
+    It is a balanced Feistel network on the next even number of bits. A value of ``size`` or more is
+    sent through the network again until it is smaller.
     """
     half = np.uint64(max((size - 1).bit_length() + 1, 2) // 2)
     keys = [_round_key(seed, epoch, number) for number in range(_ROUNDS)]
-    out = places.astype(np.uint64)
-    outside = np.arange(len(out))
+    values = places.astype(np.uint64)
+    outside = np.arange(len(values))
     while len(outside):
-        out[outside] = _feistel(out[outside], half, keys)
-        outside = outside[out[outside] >= size]
-    return out.astype(np.int64)
+        values[outside] = _feistel(values[outside], half, keys)
+        outside = outside[values[outside] >= size]
+    return values.astype(np.int64)
 
 
 def _round_key(seed: int, epoch: int, number: int) -> np.uint64:
@@ -60,12 +68,16 @@ def _feistel(
 
 
 class BatchOrder:
-    """Batches of indices for one process, as a ``batch_sampler``; one pass is one epoch.
+    """Batches of sample indices for one process, as a ``batch_sampler``; one pass is one epoch.
 
-    ``size`` samples, in the order of ``seed`` or as they lie without ``shuffle``. The last batch
-    of a pass may be shorter. If ``world_size`` does not divide what is left of an epoch, a pass
-    takes the missing positions from the next one, which then begins behind them: no sample is
-    lost or seen twice, and every process makes the same number of batches.
+    ``size``: number of samples. ``dataset``: digest of the dataset, saved with a position.
+    ``shuffle``: order of ``seed``, else the stored order. ``rank`` of ``world_size``: the number of
+    this process. ``ValueError`` for a wrong argument. Iterating gives lists of int; the last batch
+    of a pass may be shorter. ``position`` is the next position of the endless stream.
+
+    If ``world_size`` does not divide the rest of an epoch, a pass takes the missing positions from
+    the next epoch, which then starts after them. So no sample is lost or repeated, and every
+    process gets the same number of batches.
     """
 
     def __init__(
@@ -109,7 +121,7 @@ class BatchOrder:
             yield batch.tolist()
 
     def indices(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The samples at positions of the endless stream."""
+        """The sample indices (int64) at some positions of the endless stream."""
         epochs, places = np.divmod(positions.astype(np.int64), self._size)
         if not self._shuffle:
             return places
@@ -118,17 +130,19 @@ class BatchOrder:
             places[here] = permuted(places[here], self._size, self._seed, epoch)
         return places
 
-    def state_dict(self) -> dict[str, Any]:
-        """The next position, and what it is a position in."""
-        return {"position": self.position, "dataset": self._dataset, "seed": self._seed}
+    def state_dict(self) -> OrderState:
+        """The keys ``position`` (the next one), ``dataset`` (its digest) and ``seed``."""
+        return OrderState(position=self.position, dataset=self._dataset, seed=self._seed)
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Go on at a saved position, at any world size; ``OrderChanged`` for another order."""
-        mine = self.state_dict()
-        for name in ("dataset", "seed"):
-            if state[name] != mine[name]:
+        """Continue at a saved position, with any world size.
+
+        ``OrderChanged`` if it belongs to another dataset or seed.
+        """
+        for name, mine in (("dataset", self._dataset), ("seed", self._seed)):
+            if state[name] != mine:
                 raise OrderChanged(
-                    f"the saved position belongs to {name} {state[name]}, this is {mine[name]}; "
-                    "use what the position was saved with, or begin at position 0"
+                    f"the saved position belongs to {name} {state[name]}, this is {mine}; "
+                    f"use the {name} of the saved position, or begin at position 0"
                 )
         self.position = int(state["position"])

@@ -23,7 +23,7 @@ IGNORED = -100
 
 
 class CachedDataset(TokenDataset):
-    """A dataset over a cache, which knows why that was used or built and what it holds."""
+    """A dataset over a token cache, with the cache's explanation and counts."""
 
     def __init__(self, cache: Cache, max_len: int) -> None:
         self.cache, self.max_len = cache, max_len
@@ -34,22 +34,23 @@ class CachedDataset(TokenDataset):
         return MappedFile(self.cache.path(file.name), file.dtype, (rows, *file.shape))
 
     def explain(self) -> str:
-        """Why the cache was used as it was, continued, or built."""
+        """One line that says why the cache was used, continued or built."""
         return self.cache.explanation
 
     @property
     def table(self) -> Table:
-        """What the cache holds and what was left out, for each source."""
+        """A table with a row for each source: counts of conversations, by reason, and of tokens."""
         return counts_table(self.cache.counts)
 
 
 class PretrainDataset(CachedDataset):
-    """Windows of ``max_len`` over the token stream of a mixture.
+    """Windows of ``max_len`` tokens over the token stream of a mixture.
 
-    A sample is ``{"input_ids": int64 [max_len], "labels": int64 [max_len]}``. Both are equal:
-    models of ``transformers`` shift by themselves. Windows do not overlap; the ``unused_tokens``
-    behind the last one are not served. ``limit`` takes the first conversations of the mixture's
-    order, -1 all. ``ValueError`` for a ``max_len`` below 1, ``CacheError`` for a damaged cache.
+    A sample is ``{"input_ids": int64 [max_len], "labels": int64 [max_len]}``. Both are equal,
+    because models of ``transformers`` shift the labels. Windows do not overlap; the
+    ``unused_tokens`` after the last window are in no sample. ``limit``: use only the first
+    conversations of the mixture's order; -1 uses all. ``ValueError`` for a ``max_len`` below 1,
+    ``CacheError`` for a damaged cache, ``Locked`` if another process builds the same cache.
     """
 
     def __init__(
@@ -68,7 +69,7 @@ class PretrainDataset(CachedDataset):
 
     @property
     def unused_tokens(self) -> int:
-        """Tokens behind the last window."""
+        """Tokens after the last window."""
         tokens = self.cache.size(STREAM.name) // STREAM.row_bytes
         return tokens - len(self) * self.max_len
 
@@ -81,7 +82,7 @@ class PretrainDataset(CachedDataset):
 
 
 class RowDataset(CachedDataset):
-    """Rows of ``max_len`` from a cache of ids, loss masks and lengths."""
+    """Rows of ``max_len`` tokens from a cache of ids, loss masks and lengths."""
 
     def __init__(self, cache: Cache, max_len: int) -> None:
         super().__init__(cache, max_len)
@@ -93,20 +94,22 @@ class RowDataset(CachedDataset):
         return self._ids.shape[0]
 
     def lengths(self, rows: Indices) -> NDArray[np.int32]:
-        """Tokens without padding, of some rows; of a pair ``[chosen, rejected]``."""
+        """Tokens without padding of some rows, int32 ``[rows]``; of pairs ``[rows, 2]``."""
         return np.asarray(self._lengths.array[rows], dtype=np.int32)
 
 
 class SFTDataset(RowDataset):
     """Conversations for supervised fine-tuning, one row each.
 
-    A sample is a dict of int64 ``[max_len]``: ``input_ids`` (padded), ``labels`` (-100 where there
-    is no loss, not shifted), ``attention_mask`` (1 on real tokens), ``loss_mask`` (1 on assistant
-    contents and their end marks). ``over_length``: a conversation over ``max_len`` tokens is left
-    out (``"drop"``), loses its oldest turns (``"truncate_turns"``) or its end
-    (``"truncate_right"``).
-    ``limit`` takes a seeded sample of the conversations, -1 all. What is left out is counted in
-    ``table``. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache.
+    A sample is a dict of int64 ``[max_len]``: ``input_ids`` (with padding at the end), ``labels``
+    (the ids, -100 without loss, not shifted), ``attention_mask`` (1 on real tokens), ``loss_mask``
+    (1 on assistant contents and their end marks).
+
+    ``over_length``: a conversation over ``max_len`` tokens is left out (``"drop"``), loses its
+    oldest turns (``"truncate_turns"``) or its end (``"truncate_right"``). ``limit``: use a seeded
+    sample of that many conversations; -1 uses all. ``table`` counts the conversations that are left
+    out. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache, ``Locked`` if
+    another process builds the same cache.
     """
 
     def __init__(
@@ -136,13 +139,13 @@ class SFTDataset(RowDataset):
 
 
 class DPODataset(RowDataset):
-    """Preference pairs: two rows with one prompt.
+    """Preference pairs: two rows with the same prompt.
 
-    A sample is ``(chosen_ids, chosen_mask, rejected_ids, rejected_mask)``, int64 ``[max_len]``. The
-    masks are loss masks: 1 on the assistant turns behind the prompt, whose ids are the same on
-    both sides. Where a source has no pair, the rejected answer is the chosen one with its words
-    shuffled; ``table`` counts the real pairs. ``over_length``, ``limit`` and errors as for
-    ``SFTDataset``.
+    A sample is ``(chosen_ids, chosen_mask, rejected_ids, rejected_mask)``, each int64
+    ``[max_len]``. The masks are loss masks: 1 on contents and end marks of the assistant turns
+    after the prompt. The ids of the prompt are the same on both sides. For a conversation without a
+    pair, the rejected answer is the chosen one with its words shuffled; ``table`` counts the real
+    pairs. ``over_length``, ``limit`` and errors as for ``SFTDataset``.
     """
 
     def __init__(

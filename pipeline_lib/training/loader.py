@@ -10,12 +10,12 @@ from pipeline_lib.training.token_dataset import TokenDataset
 
 
 class BatchLoader(DataLoader[Any]):
-    """A ``DataLoader`` without workers that hands on each batch as it was gathered.
+    """A ``DataLoader`` without worker processes that passes on each batch as it was gathered.
 
-    The bookkeeping of the general one would take a third of the time of a batch.
+    The bookkeeping of the general loader would take a third of the time of a batch.
     """
 
-    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # its own class is not needed
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # a plain iterator is enough
         dataset: Any = self.dataset
         for rows in self.batch_sampler or ():
             yield self.collate_fn(dataset.__getitems__(rows))
@@ -30,10 +30,13 @@ def loader(
     rank: int = 0,
     world_size: int = 1,
 ) -> BatchLoader:
-    """Batches of tensors, each one gather, made in this process; one pass is one epoch.
+    """Batches of a dataset in a seeded, resumable order; one pass is one epoch.
 
-    Its ``batch_sampler`` is a ``BatchOrder``: ``state_dict()`` is one position and the digest of
-    the dataset, ``load_state_dict()`` goes on there, at any ``world_size``.
+    A batch has the form of a sample of the dataset; its tensors have the number of samples as first
+    dimension. It is gathered in this process. The arguments are those of ``BatchOrder``, which is
+    the ``batch_sampler`` of the loader: its ``state_dict()`` gives the next position, and its
+    ``load_state_dict()`` continues there, with any ``world_size``. ``ValueError`` for a wrong
+    argument or a dataset without samples.
     """
     if not len(dataset):
         raise ValueError(f"the dataset has no sample{dataset.EMPTY}")

@@ -1,4 +1,4 @@
-"""Windows over a published folder of token shards, as training sees them."""
+"""The dataset over a published folder of token shards."""
 
 from pathlib import Path
 
@@ -12,14 +12,18 @@ from pipeline_lib.training.windows import ShardWindows
 
 
 class ShardedTokenDataset(TokenDataset):
-    """Windows over a published shard folder: ``(x, y)``, int64 ``[seq_len]``, ``y`` one further.
+    """Windows over a published shard folder; a sample is ``(x, y)``, both int64 ``[seq_len]``.
 
-    There are ``(tokens - 1) // seq_len`` windows, also across shards; ``unused_tokens`` remain.
-    ``documents`` and ``positions`` each add a tensor like ``x`` behind ``y``: the number of the
-    token's document and its place in it, both counted from 0 at the start of the window, so that
-    attention can be kept inside documents. An end token is the last of its document.
-    The manifest's digest, names, sizes and headers are checked; ``verify="full"`` hashes.
-    ``SourceError`` without a manifest, ``DamagedFile`` for what does not match it.
+    ``y`` are the tokens one position after ``x``. There are ``(tokens - 1) // seq_len`` windows,
+    also across shards; ``unused_tokens`` remain. ``split``: ``"train"`` or ``"val"``.
+
+    ``documents`` and ``positions`` each add a tensor like ``x`` after ``y``, so that attention can
+    stay inside documents: the number of each token's document, and its position in the document.
+    Both start at 0 in each window. An end token is the last token of its document.
+
+    Digest of the manifest, file names, sizes and headers are always checked; ``verify="full"`` also
+    hashes every shard. ``ValueError`` for a wrong argument, ``SourceError`` without a manifest,
+    ``DamagedFile`` for a file that does not match the manifest.
     """
 
     def __init__(
@@ -43,7 +47,7 @@ class ShardedTokenDataset(TokenDataset):
 
     @property
     def unused_tokens(self) -> int:
-        """Tokens behind the last window."""
+        """Tokens after the last window."""
         return self._windows.unused
 
     def __len__(self) -> int:
@@ -51,7 +55,7 @@ class ShardedTokenDataset(TokenDataset):
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
         tokens = self._windows.gather(rows)
-        sides = (tokens[:, :-1], tokens[:, 1:])  # cast apart: contiguous, and neither shares bytes
+        sides = (tokens[:, :-1], tokens[:, 1:])  # cast apart: contiguous, without shared memory
         x, y = (torch.from_numpy(side.astype(np.int64)) for side in sides)
         return (x, y, *self._extra(x)) if self._documents or self._positions else (x, y)
 

@@ -1,7 +1,7 @@
-"""What all datasets have in common: samples gathered from mapped files, one or many at a time.
+"""The common part of all datasets: samples gathered from mapped files, one or many at a time.
 
-A batch is one gather. ``__getitems__`` gives a ``SampleBatch``, which acts as a list of samples
-for any collate function. Nothing is held in memory: a worker process gets paths, never bytes.
+A batch is one gather. ``__getitems__`` gives a ``SampleBatch``, which acts as a list of samples for
+any collate function. No data is held in memory: a worker process gets paths, never bytes.
 """
 
 import operator
@@ -19,7 +19,7 @@ Indices = NDArray[np.int64]
 
 
 class SampleBatch(Sequence[Any]):
-    """Some samples as one dict or tuple of ``tensors``, whose first dimension is the sample."""
+    """Some samples as one dict or tuple of ``tensors``; their first dimension is the sample."""
 
     def __init__(self, tensors: Any) -> None:
         self.tensors = tensors
@@ -38,9 +38,9 @@ class SampleBatch(Sequence[Any]):
 
 
 class TokenDataset(Dataset[Any], ABC):
-    """Map-style samples; indices may be negative, and count from the end then.
+    """A map-style dataset; negative indices count from the end.
 
-    ``fingerprint``: hex SHA-256 of what the dataset holds; a saved position belongs to it.
+    ``fingerprint``: hex SHA-256 of the dataset's content; it is saved with a position.
     """
 
     EMPTY = ": there is nothing that fits; look at the counts and choose another length"
@@ -51,13 +51,13 @@ class TokenDataset(Dataset[Any], ABC):
 
     @abstractmethod
     def _gather(self, rows: Indices) -> Tensors:
-        """The samples at some rows, all of them valid."""
+        """The samples at some valid rows."""
 
     def __getitem__(self, index: int) -> Any:
         return self.__getitems__([operator.index(index)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> SampleBatch:
-        """Several samples at once; ``IndexError`` for one that is not there."""
+        """Several samples at once; ``IndexError`` for an index out of range."""
         rows, size = np.array(indices, dtype=np.int64), len(self)
         low, high = (min(indices), max(indices)) if len(rows) else (0, -1)
         if low < -size or high >= size:

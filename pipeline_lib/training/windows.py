@@ -1,4 +1,4 @@
-"""Windows of tokens across shard files, as numpy."""
+"""Windows of tokens across shard files, as numpy arrays."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,10 +10,10 @@ from pipeline_lib.corpus.mapped import MappedFile
 
 
 class ShardWindows:
-    """Windows of ``length + 1`` tokens, each ``length`` after the one before, across shards.
+    """Windows of ``length + 1`` tokens across shards; each starts ``length`` after the previous.
 
-    ``(tokens - 1) // length`` of them, so that every token but the first is predicted once; what
-    remains at the end is ``unused`` tokens.
+    There are ``(tokens - 1) // length`` windows, so every token but the first is predicted once;
+    ``unused`` tokens remain at the end.
     """
 
     def __init__(self, shards: Sequence[MappedFile], length: int) -> None:
@@ -44,7 +44,7 @@ class ShardWindows:
         return joined.reshape(len(pieces), width)
 
     def _across(self, start: int) -> NDArray[Any]:
-        """One window, which may go on in the shards behind the one it begins in."""
+        """One window that may continue in the next shards."""
         number, left = int(self._ends.searchsorted(start, "right")), self._length + 1
         first, pieces = start - int(self._begins[number]), []
         while left:
@@ -55,6 +55,6 @@ class ShardWindows:
 
 
 def _overlapping(tokens: NDArray[Any], width: int) -> NDArray[Any]:
-    """All windows of a width as one read-only view; numpy's own function for it takes 9 us."""
+    """All windows of a width as one read-only view; numpy's own function for this takes 9 us."""
     step = tokens.itemsize
     return np.ndarray((len(tokens) - width + 1, width), tokens.dtype, tokens, 0, (step, step))

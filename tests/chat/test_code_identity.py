@@ -61,7 +61,7 @@ def norm(row):
 NUMBER = itertools.count()
 
 
-def load(folder: Path, source: str) -> dict[str, Any]:
+def module_names(folder: Path, source: str) -> dict[str, Any]:
     """The names of a module that is neither installed nor part of the library."""
     path = folder / f"cell_{next(NUMBER)}.py"
     path.write_text(source)
@@ -77,7 +77,7 @@ Identity = Callable[[str], CodeIdentity]
 
 @pytest.fixture
 def identity(tmp_path: Path) -> Identity:
-    return lambda source: code_identity(load(tmp_path, source)["norm"])
+    return lambda source: code_identity(module_names(tmp_path, source)["norm"])
 
 
 def test_equal_source_has_an_equal_identity(identity: Identity) -> None:
@@ -266,7 +266,7 @@ def test_identities_are_equal_in_two_processes_with_two_hash_seeds(tmp_path: Pat
     assert len(found) == 1
 
 
-def reached() -> list[Any]:
+def reached_functions() -> list[Any]:
     functions = code_identity(DECIDE_WHAT_IS_STORED).functions
     return [function for function in functions if function.__code__.co_filename != "<string>"]
 
@@ -279,7 +279,7 @@ def test_the_library_s_own_roots_can_be_pinned_down_and_reach_what_decides() -> 
     assert {"StoreWriter._take", "PickedRows.block", "_side", "side", "identity"} < names
 
 
-@pytest.mark.parametrize("function", reached(), ids=lambda f: f.__qualname__)
+@pytest.mark.parametrize("function", reached_functions(), ids=lambda f: f.__qualname__)
 def test_an_edit_of_any_library_function_that_is_reached_changes_the_key(
     function: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

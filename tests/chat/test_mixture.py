@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from chat_world import chat_of, stored, turns
+from chat_world import numbered_chat, stored_conversations, turns
 
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
@@ -13,8 +13,12 @@ from pipeline_lib.templates.chatml import render
 
 @pytest.fixture
 def train(tmp_path: Path) -> Conversations:
-    sources = {"one": [chat_of(i) for i in range(4)], "empty": [], "zero": [chat_of(9)] * 5}
-    return stored(tmp_path, sources).train
+    sources = {
+        "one": [numbered_chat(i) for i in range(4)],
+        "empty": [],
+        "zero": [numbered_chat(9)] * 5,
+    }
+    return stored_conversations(tmp_path, sources).train
 
 
 def test_weights_decide_how_often_each_row_comes(train: Conversations) -> None:
@@ -28,11 +32,11 @@ def test_weights_decide_how_often_each_row_comes(train: Conversations) -> None:
 def test_a_weight_is_whole_repeats_and_a_part_of_one_more(
     tmp_path: Path, weight: float, rows: int
 ) -> None:
-    sources = {"one": [chat_of(i) for i in range(10)], "other": [chat_of(99)]}
-    texts = mix(stored(tmp_path, sources).train, {"one": weight}, seed=1).texts
-    times = Counter(text for text in texts if text != render(chat_of(99)))
+    sources = {"one": [numbered_chat(i) for i in range(10)], "other": [numbered_chat(99)]}
+    texts = mix(stored_conversations(tmp_path, sources).train, {"one": weight}, seed=1).texts
+    times = Counter(text for text in texts if text != render(numbered_chat(99)))
     assert times.total() == rows == len(texts) - 1
-    counts = {times[render(chat_of(i))] for i in range(10)}
+    counts = {times[render(numbered_chat(i))] for i in range(10)}
     assert counts == {int(weight), int(weight + 0.9)}
 
 
@@ -60,7 +64,7 @@ def test_a_mixture_of_nothing_is_refused(train: Conversations) -> None:
 
 
 def test_characters_are_reported_before_and_after(tmp_path: Path) -> None:
-    train = stored(tmp_path, {"a": [turns("é", "aa")], "b": [turns("1", "2")]}).train
+    train = stored_conversations(tmp_path, {"a": [turns("é", "aa")], "b": [turns("1", "2")]}).train
     table = mix(train, {"a": 2}, seed=1).report({"a": {"tokens": 20, "trained": 9}})
     assert table.column("characters") == [3, 2]
     assert table.column("characters after") == [6, 2]
@@ -86,7 +90,7 @@ def test_the_digest_follows_content_weights_and_seed(train: Conversations, tmp_p
     assert mix(train, {"one": 2.0}, seed=1).fingerprint == base
     assert mix(train, {"one": 3}, seed=1).fingerprint != base
     assert mix(train, {"one": 2}, seed=2).fingerprint != base
-    other = stored(tmp_path / "other", {"one": [chat_of(77)]}).train
+    other = stored_conversations(tmp_path / "other", {"one": [numbered_chat(77)]}).train
     assert mix(other, {"one": 2}, seed=1).fingerprint != base
 
 

@@ -4,7 +4,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_world import CHATS, as_it_is, chat_of, contents, run, stored, turns
+from chat_world import (
+    CHATS,
+    as_it_is,
+    contents,
+    normalized,
+    numbered_chat,
+    stored_conversations,
+    turns,
+)
 
 from pipeline_lib.chat.conversation import Pair, Reject
 from pipeline_lib.chat.normalize import normalize
@@ -23,14 +31,14 @@ def shouted(row: dict[str, Any]) -> Any:
 
 
 def test_every_conversation_comes_out_once_in_the_order_of_the_rows(tmp_path: Path) -> None:
-    done = run(tmp_path, CHATS)
+    done = normalized(tmp_path, CHATS)
     kept = [*done.train, *done.val]
-    assert sorted(map(str, kept)) == sorted(str(chat_of(i)) for i in range(40))
-    assert list(done.train) == [c for i in range(40) if (c := chat_of(i)) in list(done.train)]
+    assert sorted(map(str, kept)) == sorted(str(numbered_chat(i)) for i in range(40))
+    assert list(done.train) == [c for i in range(40) if (c := numbered_chat(i)) in list(done.train)]
 
 
 def test_the_split_follows_the_first_user_turn(tmp_path: Path) -> None:
-    done = run(tmp_path, CHATS)
+    done = normalized(tmp_path, CHATS)
     for split, conversations in (("train", done.train), ("val", done.val)):
         assert len(conversations) > 0
         assert {split_for(c[0]["content"], 7, 0.25) for c in conversations} == {split}
@@ -42,7 +50,7 @@ def test_white_space_around_the_first_user_turn_changes_no_side(tmp_path: Path) 
     results += [
         turns(space.format(f"text {i}"), first="assistant") for i in range(40) for space in spaces
     ]
-    done = stored(tmp_path, {"one": results}, val_fraction=0.5)
+    done = stored_conversations(tmp_path, {"one": results}, val_fraction=0.5)
     train, val = ({c[0]["content"].strip() for c in side} for side in (done.train, done.val))
     assert len(train) + len(val) == 80 and min(len(train), len(val)) > 20
     assert not train & val
@@ -54,7 +62,7 @@ def test_a_pair_and_its_conversation_and_a_document_by_its_text_are_split(tmp_pa
         question, text = f"question {number}", f"text {number}"
         pair = Pair(turns(question), turns("a", first="assistant"), turns("b", first="assistant"))
         results = [pair, turns(question, "c"), turns(text, first="assistant")]
-        done = stored(tmp_path / str(number), {"one": results}, val_fraction=0.5)
+        done = stored_conversations(tmp_path / str(number), {"one": results}, val_fraction=0.5)
         sides = {
             split: [c[0]["content"] for c in getattr(done, split)] for split in ("train", "val")
         }
@@ -63,13 +71,15 @@ def test_a_pair_and_its_conversation_and_a_document_by_its_text_are_split(tmp_pa
 
 
 def test_the_tables_show_each_source_and_each_reason(tmp_path: Path) -> None:
-    done = stored(tmp_path, {"one": [chat_of(1), Reject("tie")], "two": [chat_of(2)]})
+    done = stored_conversations(
+        tmp_path, {"one": [numbered_chat(1), Reject("tie")], "two": [numbered_chat(2)]}
+    )
     assert done.table.rows == (("one", 2, 1, 0, 1, "tie"), ("two", 1, 1, 0, 0, ""))
     assert done.reasons.rows == (("one", "rejected", "tie", 1),)
 
 
 def test_a_source_without_rows_is_listed_with_none(tmp_path: Path) -> None:
-    done = stored(tmp_path, {"none": [], "one": [chat_of(1)]})
+    done = stored_conversations(tmp_path, {"none": [], "one": [numbered_chat(1)]})
     assert done.table.rows[0] == ("none", 0, 0, 0, 0, "")
 
 
@@ -79,10 +89,10 @@ def test_a_source_without_a_normalizer_is_named(tmp_path: Path) -> None:
 
 
 def test_an_equal_run_reads_nothing_again(tmp_path: Path) -> None:
-    first = run(tmp_path, CHATS)
+    first = normalized(tmp_path, CHATS)
     before = contents(tmp_path)
     gone = SourceRows(None, CHATS.fingerprint)  # type: ignore[arg-type]
-    again = run(tmp_path, gone)
+    again = normalized(tmp_path, gone)
     assert list(again.train) == list(first.train)
     assert contents(tmp_path) == before
 
@@ -90,7 +100,7 @@ def test_an_equal_run_reads_nothing_again(tmp_path: Path) -> None:
 def test_other_code_is_normalised_again_and_equal_output_has_an_equal_digest(
     tmp_path: Path,
 ) -> None:
-    plain, other, loud = (run(tmp_path, CHATS, n) for n in (as_it_is, strip_less, shouted))
+    plain, other, loud = (normalized(tmp_path, CHATS, n) for n in (as_it_is, strip_less, shouted))
     assert len({done.folders for done in (plain, other, loud)}) == 3
     assert plain.train.fingerprints == other.train.fingerprints != loud.train.fingerprints
 
@@ -106,15 +116,15 @@ def test_a_normalizer_that_can_not_be_pinned_down_runs_every_time_and_says_so(
         seen.append(row)
         return row["result"]
 
-    first = run(tmp_path, CHATS, counting)
+    first = normalized(tmp_path, CHATS, counting)
     kept = list(first.train)
-    again = run(tmp_path, CHATS, counting)
+    again = normalized(tmp_path, CHATS, counting)
     assert len(seen) == 80
     assert list(again.train) == kept == list(first.train)
     assert "can not be pinned down (counting/box (range_iterator))" in caplog.text
 
 
 def test_another_folder_or_order_of_sources_changes_no_digest(tmp_path: Path) -> None:
-    here, there = run(tmp_path / "here", CHATS), run(tmp_path / "there", CHATS)
+    here, there = normalized(tmp_path / "here", CHATS), normalized(tmp_path / "there", CHATS)
     assert here.folders[0].name == there.folders[0].name
     assert here.train.fingerprints == there.train.fingerprints

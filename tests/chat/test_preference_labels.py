@@ -40,9 +40,9 @@ BEST = Turns([user("q"), assistant("x"), user("r"), assistant("y")], ["note"])
 
 
 def test_two_talks_that_differ_in_their_last_answer_make_a_pair_with_the_rest_as_prompt() -> None:
-    made = paired(BEST, Turns([*BEST[:3], assistant("z")]))
-    assert made == Pair(BEST[:3], [assistant("y")], [assistant("z")], ("note",))
-    assert check_result(made) == made
+    result = paired(BEST, Turns([*BEST[:3], assistant("z")]))
+    assert result == Pair(BEST[:3], [assistant("y")], [assistant("z")], ("note",))
+    assert check_result(result) == result
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from chat_world import CHATS, chat_of, rows_of, run, turns
+from chat_world import CHATS, normalized, numbered_chat, source_rows, turns
 
 from pipeline_lib.chat import rows
 from pipeline_lib.chat.rows import READ_ROWS, PickedRows, open_rows
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import DatasetSpec
 
-TREE = rows_of(
+TREE = source_rows(
     [
         {
             "message_id": i,
@@ -45,23 +45,23 @@ def test_trees_are_found_whatever_the_size_of_a_block(monkeypatch: pytest.Monkey
     assert list(PickedRows("one", TREE, 1, -1).block(0)) == whole
 
 
-def of_a_path(row: dict[str, Any]) -> Any:
+def best_path_turns(row: dict[str, Any]) -> Any:
     return [{"role": m["role"], "content": m["text"]} for m in row["messages"]]
 
 
 def test_a_row_of_a_tree_source_is_its_best_path(tmp_path: Path) -> None:
-    done = run(tmp_path, TREE, of_a_path, val_fraction=1e-9)
+    done = normalized(tmp_path, TREE, best_path_turns, val_fraction=1e-9)
     assert list(done.train) == [turns("q", "better")]
     assert done.reports["one"].messages["ranked below the last answer"] == 1
 
 
 def test_a_limit_is_a_seeded_sample_that_grows(tmp_path: Path) -> None:
-    few, more = (run(tmp_path, CHATS, limit=n, val_fraction=1e-9) for n in (5, 12))
+    few, more = (normalized(tmp_path, CHATS, limit=n, val_fraction=1e-9) for n in (5, 12))
     assert len(few.train) == 5
     assert len(more.train) == 12
     kept = [str(c) for c in more.train]
     assert all(str(c) in kept for c in few.train)
-    assert list(few.train) != [chat_of(i) for i in range(5)]
+    assert list(few.train) != [numbered_chat(i) for i in range(5)]
 
 
 def test_saved_data_sets_are_opened_with_the_columns_of_the_registry(tmp_path: Path) -> None:
@@ -78,6 +78,6 @@ def test_saved_data_sets_are_opened_with_the_columns_of_the_registry(tmp_path: P
 
 
 def test_rows_come_in_blocks_of_a_bounded_number() -> None:
-    picked = PickedRows("one", rows_of([{"n": i} for i in range(READ_ROWS + 5)]), 1, -1)
+    picked = PickedRows("one", source_rows([{"n": i} for i in range(READ_ROWS + 5)]), 1, -1)
     blocks = [[row["n"] for row in picked.block(start)] for start in (0, READ_ROWS)]
     assert blocks == [list(range(READ_ROWS)), list(range(READ_ROWS, READ_ROWS + 5))]

@@ -6,7 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chat_world import CHATS, as_it_is, chat_of, contents, run, stored, turns
+from chat_world import (
+    CHATS,
+    as_it_is,
+    contents,
+    normalized,
+    numbered_chat,
+    stored_conversations,
+    turns,
+)
 from crashes import seam, survives
 
 from pipeline_lib.chat import rows, store_writer
@@ -29,9 +37,9 @@ def some_raise(row: dict[str, Any]) -> Any:
 
 
 def test_rejections_and_changes_are_counted_by_reason(tmp_path: Path) -> None:
-    results = [chat_of(1), Reject("language"), None, dialogue(["q", "a", "q"]), turns("q")]
+    results = [numbered_chat(1), Reject("language"), None, dialogue(["q", "a", "q"]), turns("q")]
     results[3] = tidy(results[3])
-    report = stored(tmp_path, {"one": results}).reports["one"]
+    report = stored_conversations(tmp_path, {"one": results}).reports["one"]
     assert (report.rows, report.train, report.rejected) == (5, 2, 3)
     assert report.rejects == {"language": 1, "unspecified": 1, "no assistant turn": 1}
     assert report.notes == {"dropped a trailing user turn": 1}
@@ -40,7 +48,7 @@ def test_rejections_and_changes_are_counted_by_reason(tmp_path: Path) -> None:
 def test_a_row_whose_normalizer_raises_is_one_rejection_with_its_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    report = run(tmp_path, CHATS, some_raise).reports["one"]
+    report = normalized(tmp_path, CHATS, some_raise).reports["one"]
     assert report.rejects == {"raised KeyError": 1}
     assert "odd row" in report.first_traceback
     assert not caplog.records
@@ -49,11 +57,11 @@ def test_a_row_whose_normalizer_raises_is_one_rejection_with_its_traceback(
 def test_many_rejections_warn_and_all_of_them_stop(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    stored(tmp_path / "some", {"one": [chat_of(1), Reject("tie")]})
+    stored_conversations(tmp_path / "some", {"one": [numbered_chat(1), Reject("tie")]})
     assert "1 of 2 rows rejected (tie: 1)" in caplog.text
     for _ in range(2):  # a second run finds the same
         with pytest.raises(SourceError, match=r"(?s)40 of 40 rows.*no such column"):
-            run(tmp_path / "all", CHATS, raising)
+            normalized(tmp_path / "all", CHATS, raising)
 
 
 @pytest.fixture
@@ -68,14 +76,14 @@ def test_a_run_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
     tmp_path: Path, small_parts: None
 ) -> None:
     with seam() as whole:
-        expected = run(tmp_path / "whole", CHATS)
+        expected = normalized(tmp_path / "whole", CHATS)
     assert len(expected.train.sources[0].parts) > 3
     for at in range(1, whole.calls + 1):
         root = tmp_path / str(at)
-        assert not survives(lambda root=root: run(root, CHATS), at, torn=True)
-        survives(lambda root=root: run(root, CHATS), at * 7 % 11 + 1)
+        assert not survives(lambda root=root: normalized(root, CHATS), at, torn=True)
+        survives(lambda root=root: normalized(root, CHATS), at * 7 % 11 + 1)
         with seam():
-            done = run(root, CHATS)
+            done = normalized(root, CHATS)
         assert list(done.train) == list(expected.train)
         assert contents(root) == contents(tmp_path / "whole")
 
@@ -88,39 +96,39 @@ def test_a_run_goes_on_behind_its_last_part(
             raise KeyboardInterrupt
 
     caplog.set_level(logging.INFO)
-    site = CacheOptions(tmp_path, on_progress=stop_at_20)
+    cache_options = CacheOptions(tmp_path, on_progress=stop_at_20)
     with pytest.raises(KeyboardInterrupt):
-        normalize({"one": CHATS}, {"one": as_it_is}, site, seed=7, val_fraction=0.25)
-    run(tmp_path, CHATS)
+        normalize({"one": CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
+    normalized(tmp_path, CHATS)
     assert "one: resuming at row 16" in caplog.text
 
 
 def test_a_part_that_was_cut_or_changed_is_named_with_the_way_out(tmp_path: Path) -> None:
-    done = run(tmp_path, CHATS)
+    done = normalized(tmp_path, CHATS)
     part = done.train.sources[0].parts[0].path
     data = bytearray(part.read_bytes())
     data[-300] ^= 1
     part.write_bytes(data)
-    site = CacheOptions(tmp_path, verify="full")
+    cache_options = CacheOptions(tmp_path, verify="full")
     with pytest.raises(CacheError, match=r"train-00000.arrow was changed.*rmtree"):
-        normalize({"one": CHATS}, {"one": as_it_is}, site, seed=7, val_fraction=0.25)
+        normalize({"one": CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
     part.write_bytes(data[:-1])
     with pytest.raises(CacheError, match=r"train-00000.arrow has.*rmtree"):
-        run(tmp_path, CHATS)
+        normalized(tmp_path, CHATS)
     part.unlink()
     with pytest.raises(CacheError, match="is missing"):
-        run(tmp_path, CHATS)
+        normalized(tmp_path, CHATS)
 
 
 def test_two_processes_do_not_fill_one_folder(tmp_path: Path) -> None:
-    folder = run(tmp_path, CHATS).folders[0]
+    folder = normalized(tmp_path, CHATS).folders[0]
     (folder / "meta.json").unlink()
     with FolderLock(folder / "lock"), pytest.raises(Locked):
-        run(tmp_path, CHATS)
+        normalized(tmp_path, CHATS)
 
 
 def test_reasons_without_end_are_counted_together_from_a_bound_on(tmp_path: Path) -> None:
-    results = [chat_of(1), *(Reject(f"reason {i}") for i in range(300))]
-    rejects = stored(tmp_path, {"one": results}).reports["one"].rejects
+    results = [numbered_chat(1), *(Reject(f"reason {i}") for i in range(300))]
+    rejects = stored_conversations(tmp_path, {"one": results}).reports["one"].rejects
     assert len(rejects) == 201
     assert rejects["other reasons"] == 100

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chat_world import stored, turns
+from chat_world import stored_conversations, turns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,13 +15,13 @@ from pipeline_lib.chat.synthetic_rejections import shuffled_words, with_rejected
 @given(st.lists(st.sampled_from(["a", "b", "ccc", "é", "1"]), max_size=12))
 def test_the_words_are_the_same_in_another_order_or_there_is_none(words: list[str]) -> None:
     content = " ".join(words).encode()
-    made = shuffled_words(content)
+    shuffled = shuffled_words(content)
     if len(set(words)) < 2:
-        assert made is None
+        assert shuffled is None
     else:
-        assert made is not None
-        assert sorted(made.decode().split()) == sorted(words)
-        assert made.decode().split() != words
+        assert shuffled is not None
+        assert sorted(shuffled.decode().split()) == sorted(words)
+        assert shuffled.decode().split() != words
 
 
 @pytest.mark.parametrize("content", ["word", "same same same", "a a", ""])
@@ -37,7 +37,9 @@ def test_the_order_is_decided_by_the_content() -> None:
 def test_real_pairs_stay_and_others_get_their_last_answer_shuffled(tmp_path: Path) -> None:
     pair = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
     plain = turns("q", "first answer", "more", "second answer here")
-    train = stored(tmp_path, {"one": [pair, plain, turns("a document", first="assistant")]}).train
+    train = stored_conversations(
+        tmp_path, {"one": [pair, plain, turns("a document", first="assistant")]}
+    ).train
     batch = with_rejected(train.read(np.arange(3)))
     assert batch.prompt.tolist() == [1, 3, 0]
     assert batch.rejected.offsets.tolist() == [0, 1, 2, 3]

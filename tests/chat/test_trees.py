@@ -22,7 +22,7 @@ def assemble(*messages: tuple[Any, ...]) -> Assembly:
     return best_paths(columns | {"role": roles})
 
 
-def worse_of(*messages: tuple[Any, ...]) -> list[list[Any]]:
+def worse_paths(*messages: tuple[Any, ...]) -> list[list[Any]]:
     """The worse paths as ids."""
     found = assemble(*messages)
     assert len(found.worse) == len(found.paths)
@@ -74,7 +74,7 @@ def test_no_messages_give_no_paths() -> None:
 
 def test_the_worst_ranked_sibling_of_the_last_answer_stands_beside_the_best_path() -> None:
     tree = (("Q", None), ("a", "Q", 0), ("b", "Q", 2), ("c", "Q", 1))
-    assert worse_of(*tree) == [["Q", "b"]]
+    assert worse_paths(*tree) == [["Q", "b"]]
     found = assemble(*tree)
     assert found.counts["ranked below the last answer"] == 1
     assert found.counts["beside the best path"] == 1
@@ -82,12 +82,12 @@ def test_the_worst_ranked_sibling_of_the_last_answer_stands_beside_the_best_path
 
 def test_only_siblings_of_the_last_answer_count_and_the_talk_before_stays() -> None:
     start = (("Q", None), ("a", "Q", 0), ("b", "Q", 1), ("P", "a"))
-    assert worse_of(*start, ("c", "P")) == [[]]
-    assert worse_of(*start, ("c", "P", 1), ("d", "P", 0)) == [["Q", "a", "P", "c"]]
+    assert worse_paths(*start, ("c", "P")) == [[]]
+    assert worse_paths(*start, ("c", "P", 1), ("d", "P", 0)) == [["Q", "a", "P", "c"]]
 
 
 def test_a_path_that_ends_with_a_question_has_its_pair_at_the_answer_before() -> None:
-    assert worse_of(("Q", None), ("a", "Q", 0), ("b", "Q", 1), ("P", "a")) == [["Q", "b"]]
+    assert worse_paths(("Q", None), ("a", "Q", 0), ("b", "Q", 1), ("P", "a")) == [["Q", "b"]]
 
 
 @pytest.mark.parametrize(
@@ -106,15 +106,15 @@ def test_a_path_that_ends_with_a_question_has_its_pair_at_the_answer_before() ->
 def test_without_a_sibling_of_a_worse_rank_there_is_none(
     answers: list[tuple[Any, ...]], why: str
 ) -> None:
-    assert worse_of(("Q", None), *answers) == [[]], why
+    assert worse_paths(("Q", None), *answers) == [[]], why
 
 
 def test_of_equally_bad_siblings_the_earlier_row_is_taken() -> None:
-    assert worse_of(("Q", None), ("c", "Q", 2), ("a", "Q", 0), ("b", "Q", 2)) == [["Q", "c"]]
+    assert worse_paths(("Q", None), ("c", "Q", 2), ("a", "Q", 0), ("b", "Q", 2)) == [["Q", "c"]]
 
 
 def test_an_answer_without_a_question_has_no_sibling() -> None:
-    assert worse_of(("a", None, 0), ("b", None, 1)) == [[], []]
+    assert worse_paths(("a", None, 0), ("b", None, 1)) == [[], []]
 
 
 MESSAGES = st.lists(

@@ -197,16 +197,16 @@ def test_reasoning_without_an_answer_is_not_an_answer() -> None:
 
 def test_the_prompt_of_a_pair_is_the_longest_common_start() -> None:
     shared = [user("q"), assistant("a"), user("more")]
-    made = preference(Turns([*shared, assistant("x")]), Turns([*shared, assistant("y")]))
-    assert made == Pair(shared, [assistant("x")], [assistant("y")])
+    result = preference(Turns([*shared, assistant("x")]), Turns([*shared, assistant("y")]))
+    assert result == Pair(shared, [assistant("x")], [assistant("y")])
 
 
 def test_sides_that_part_at_a_user_turn_keep_their_common_answer() -> None:
     left = Turns([user("q"), assistant("a"), user("l"), assistant("x")])
     right = Turns([user("q"), assistant("a"), user("r"), assistant("y")])
-    made = preference(left, right)
-    assert made.prompt == [user("q")]
-    assert isinstance(check_result(made), Pair)
+    result = preference(left, right)
+    assert result.prompt == [user("q")]
+    assert isinstance(check_result(result), Pair)
 
 
 def test_equal_sides_and_sides_without_a_common_start_are_rejected() -> None:

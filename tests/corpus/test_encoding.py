@@ -12,9 +12,11 @@ from gigatoken import gigatoken_rs
 
 from pipeline_lib.corpus.batches import DocumentBatch, VisitCounts
 from pipeline_lib.corpus.encoding import EncodingStage, Written, with_end_tokens, write_token_batch
+from pipeline_lib.corpus.layout import OPEN, PAYLOAD
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.shards import ShardWriter
+from pipeline_lib.corpus.shard_writer import ShardWriter, new_writers
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
+from pipeline_lib.selection import Split
 from pipeline_lib.shuffling import START, ShuffleState
 from pipeline_lib.tokenization.reference import Encoded, ReferenceEncoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
@@ -40,11 +42,11 @@ def tokenizer(bound: int = 1000, eos: int = 999) -> Tokenizer:
 
 
 @pytest.fixture
-def writers(tmp_path: Path) -> dict[str, ShardWriter]:
-    for room in ("open", "payload"):
+def writers(tmp_path: Path) -> dict[Split, ShardWriter]:
+    for room in (OPEN, PAYLOAD):
         (tmp_path / room).mkdir()
     recipe = Recipe(dataset="folder", shard_tokens=1000)
-    return {s: ShardWriter(tmp_path, s, recipe, np.dtype("<u2")) for s in ("train", "val")}
+    return new_writers(tmp_path, recipe, np.dtype("<u2"), 0)
 
 
 def test_every_text_gets_one_end_token_even_one_without_ids() -> None:
@@ -73,18 +75,18 @@ def test_large_vocabularies_take_four_bytes() -> None:
     assert tokens.tolist() == [70_000, 70_001] and tokens.dtype == np.dtype("<u4")
 
 
-def written(writers: dict[str, ShardWriter], work: DocumentBatch, bound: int | None) -> Written:
+def written(writers: dict[Split, ShardWriter], work: DocumentBatch, bound: int | None) -> Written:
     ids = encoded(*[3] * len(work.texts))
     return write_token_batch(writers, work, ids, tokenizer(), bound)
 
 
-def test_without_a_token_bound_everything_is_written(writers: dict[str, ShardWriter]) -> None:
+def test_without_a_token_bound_everything_is_written(writers: dict[Split, ShardWriter]) -> None:
     assert written(writers, batch([b"a", b"b"], [b"c"]), None) == Written(False, 0)
     assert (writers["train"].tokens, writers["val"].tokens) == (8, 4)
 
 
 def test_the_crossing_document_is_the_last_one_of_either_split(
-    writers: dict[str, ShardWriter],
+    writers: dict[Split, ShardWriter],
 ) -> None:
     work = batch([b"a", b"b", b"c"], [b"v", b"w"], places=[0, 2, 3, 1, 4])
     assert written(writers, work, 7) == Written(True, 2)  # b crosses: c and w stand behind it
@@ -95,20 +97,20 @@ def test_the_crossing_document_is_the_last_one_of_either_split(
     ("bound", "expected"), [(8, (True, 0)), (9, (False, 0)), (4, (True, 1)), (1, (True, 1))]
 )
 def test_reaching_the_bound_exactly_is_crossing_it(
-    writers: dict[str, ShardWriter], bound: int, expected: tuple[bool, int]
+    writers: dict[Split, ShardWriter], bound: int, expected: tuple[bool, int]
 ) -> None:
     assert written(writers, batch([b"a", b"b"]), bound) == expected
 
 
 def test_tokens_of_earlier_batches_count_towards_the_bound(
-    writers: dict[str, ShardWriter],
+    writers: dict[Split, ShardWriter],
 ) -> None:
     assert written(writers, batch([b"a"]), 6) == (False, 0)
     assert written(writers, batch([b"b", b"c"]), 6) == (True, 1)
     assert writers["train"].tokens == 8
 
 
-def test_validation_alone_never_crosses(writers: dict[str, ShardWriter]) -> None:
+def test_validation_alone_never_crosses(writers: dict[Split, ShardWriter]) -> None:
     assert written(writers, batch([], [b"v"] * 9), 5) == (False, 0)
 
 

@@ -7,19 +7,19 @@ import logging
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 from corpora import contents, folder_of, small_recipe
-from crashes import Killed, committing, flip, leave_unfinished, seam, survives, touch
+from crashes import Killed, committing, flip, leave_unfinished, run, seam, survives, touch
 
 from pipeline_lib import digest
-from pipeline_lib.corpus.checkpoint import CURRENT, PREVIOUS, read_fields
+from pipeline_lib.corpus.layout import CHECKPOINT
 from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.errors import DamagedFile, Interrupted, SourceChanged
+from pipeline_lib.errors import Interrupted, SourceChanged
 from pipeline_lib.records import LaneProgress
 
 
@@ -35,11 +35,7 @@ def tiny(folder: Path, **changes: Any) -> Recipe:
     return small_recipe(folder, **({"max_documents": 50, "shard_tokens": 400} | changes))
 
 
-def run(recipe: Recipe, target: Path, **settings: Any) -> dict[str, Any]:
-    return prepare(recipe, target, resume="auto", options=committing(**settings))
-
-
-def made(folder: Path, recipe: Recipe) -> World:
+def golden_run(folder: Path, recipe: Recipe) -> World:
     run(recipe, folder / "golden")
     return World(recipe, contents(folder / "golden"))
 
@@ -47,14 +43,14 @@ def made(folder: Path, recipe: Recipe) -> World:
 @pytest.fixture(scope="module")
 def short(tmp_path_factory: pytest.TempPathFactory) -> World:
     folder = tmp_path_factory.mktemp("short")
-    return made(folder, tiny(folder))
+    return golden_run(folder, tiny(folder))
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """120 rows, eight batches, seven shards."""
     folder = tmp_path_factory.mktemp("world")
-    return made(folder, small_recipe(folder))
+    return golden_run(folder, small_recipe(folder))
 
 
 def killed_everywhere(recipe: Recipe, golden: dict[str, bytes], target: Path, **kind: Any) -> int:
@@ -105,18 +101,9 @@ def test_death_anywhere_in_the_resume_itself_changes_no_byte(short: World, tmp_p
 
 def test_death_anywhere_in_three_lanes_changes_no_byte(tmp_path: Path) -> None:
     recipe = tiny(tmp_path, lanes=3, tokenization_batch_size=8)
-    golden = made(tmp_path, recipe).golden
+    golden = golden_run(tmp_path, recipe).golden
     (tmp_path / "work").mkdir()
     assert killed_everywhere(recipe, golden, tmp_path / "work" / "out", step=6) > 100
-
-
-def test_a_checkpoint_copied_from_another_lane_is_not_taken_for_its_own(tmp_path: Path) -> None:
-    recipe = tiny(tmp_path, lanes=3, tokenization_batch_size=8)
-    staging = leave_unfinished(recipe, tmp_path / "out", batches=1, lane=1)
-    for name in (CURRENT, PREVIOUS):
-        shutil.copy(staging / "lane_00" / name, staging / "lane_01" / name)
-    with pytest.raises(DamagedFile, match="belongs to lane 0, expected lane 1; it was copied"):
-        run(recipe, tmp_path / "out")
 
 
 SMALL = [
@@ -135,7 +122,7 @@ def test_death_in_every_batch_of_one_run_changes_no_byte(
     tmp_path: Path, changes: dict[str, Any]
 ) -> None:
     recipe, target = small_recipe(tmp_path, **changes), tmp_path / "out"
-    golden = made(tmp_path, recipe).golden
+    golden = golden_run(tmp_path, recipe).golden
 
     def die_in_the_second_batch() -> Callable[[LaneProgress], None]:
         batches = itertools.count(1)
@@ -168,7 +155,7 @@ def test_a_resumed_run_reads_no_row_again(world: World, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "corpus")
     recipe = small_recipe(tmp_path)
     staging = leave_unfinished(recipe, tmp_path / "out", 6)
-    state = json.loads((staging / CURRENT).read_bytes())
+    state = json.loads((staging / CHECKPOINT).read_bytes())
     first = folder / state["reader"]["files"][0]
     assert state["cursor"][0] > 0
     first.chmod(0)
@@ -185,8 +172,8 @@ def damage_data_pages(path: Path) -> None:
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
 
 
-def contents_of_run(recipe: Recipe, target: Path, **settings: Any) -> dict[str, bytes]:
-    run(recipe, target, **settings)
+def contents_of_run(recipe: Recipe, target: Path, **options: Any) -> dict[str, bytes]:
+    run(recipe, target, **options)
     return contents(target)
 
 
@@ -202,127 +189,13 @@ def test_a_run_that_is_finished_but_not_published_reads_no_text(
         run(recipe, tmp_path / "golden")
     finished = [n for n, name in enumerate(watched.names, 1) if name == "replace"][-3]
     assert not survives(lambda: run(recipe, tmp_path / "out"), finished + 2)
-    state = json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())
+    state = json.loads((tmp_path / "out.incomplete" / CHECKPOINT).read_bytes())
     assert state["finished"] and state["writers"]["train"]["open"]
     for path in (tmp_path / "corpus").iterdir():
         damage_data_pages(path)
     metadata = run(recipe, tmp_path / "out")
     assert contents(tmp_path / "out") == contents(tmp_path / "golden")
     assert metadata["measured"]["encoder"]["name"] == "tokenizers"
-
-
-DAMAGES: dict[str, Any] = {
-    "half": lambda data: data[: len(data) // 2],
-    "empty": lambda data: b"",
-    "changed": lambda data: data.replace(b'"draws": ', b'"draws": 1', 1),
-    "not an object": lambda data: b"[]",
-}
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-def test_a_damaged_checkpoint_falls_back_with_a_warning_and_ends_in_the_same_bytes(
-    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    path = staging / CURRENT
-    path.write_bytes(DAMAGES[how](path.read_bytes()))
-    assert contents_of_run(world.recipe, tmp_path / "out") == world.golden
-    assert str(path) in caplog.text and caplog.records[0].levelname == "WARNING"
-
-
-def test_a_damaged_generation_never_becomes_the_one_to_fall_back_to(
-    world: World, tmp_path: Path
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 3)
-    for _ in range(3):
-        (staging / CURRENT).write_bytes(b"{")
-        seen = itertools.count(1)
-
-        def die(progress: LaneProgress, seen: Iterator[int] = seen) -> None:
-            if next(seen) == 3:
-                raise Killed
-
-        with pytest.raises(Killed):
-            run(world.recipe, tmp_path / "out", on_progress=die)
-        assert (staging / "checkpoint.damaged.json").read_bytes() == b"{"
-        for name in (CURRENT, PREVIOUS):
-            read_fields(staging / name)
-    assert contents_of_run(world.recipe, tmp_path / "out") == world.golden
-
-
-@pytest.mark.parametrize("what", ["changed", "missing"])
-def test_a_damaged_snapshot_falls_back_to_the_generation_before(
-    world: World, tmp_path: Path, caplog: pytest.LogCaptureFixture, what: str
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    path = staging / json.loads((staging / CURRENT).read_bytes())["buffer"]["file"]
-    if what == "changed":
-        flip(path, 3)
-    else:
-        path.unlink()
-    assert contents_of_run(world.recipe, tmp_path / "out") == world.golden
-    assert path.name in caplog.text
-
-
-def test_a_damaged_shard_that_was_filled_since_the_generation_before_is_written_again(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    recipe = small_recipe(tmp_path, shard_tokens=60)
-    golden = made(tmp_path, recipe).golden
-    staging = leave_unfinished(recipe, tmp_path / "out", 5)
-    now, before = (
-        json.loads((staging / name).read_bytes())["writers"]["train"]["shards"]
-        for name in (CURRENT, PREVIOUS)
-    )
-    assert len(now) > len(before) + 1
-    flip(staging / "payload" / now[-1]["file"], -1)
-    assert contents_of_run(recipe, tmp_path / "out") == golden
-    assert now[-1]["file"] in caplog.text
-
-
-def snapshot_of(folder: Path) -> dict[str, bytes]:
-    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
-@pytest.mark.parametrize("how", DAMAGES)
-def test_two_damaged_checkpoints_stop_the_run_and_nothing_is_touched(
-    world: World, tmp_path: Path, how: str
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    for name in (CURRENT, PREVIOUS):
-        (staging / name).write_bytes(DAMAGES[how]((staging / name).read_bytes()))
-    (staging / "lock").unlink()
-    before = snapshot_of(staging)
-    with pytest.raises(DamagedFile, match=r"checkpoint\.json .*checkpoint\.prev\.json "):
-        run(world.recipe, tmp_path / "out")
-    (staging / "lock").unlink()
-    assert snapshot_of(staging) == before
-
-
-@pytest.mark.parametrize("split", ["train", "val"])
-def test_a_damaged_shard_of_both_generations_stops_the_run_and_nothing_is_touched(
-    tmp_path: Path, split: str
-) -> None:
-    recipe = small_recipe(tmp_path, shard_tokens=60)
-    staging = leave_unfinished(recipe, tmp_path / "out", 6)
-    flip(staging / "payload" / f"{split}_00000.npy", -1)
-    (staging / "lock").unlink()
-    before = snapshot_of(staging)
-    with pytest.raises(DamagedFile, match=rf"no generation .*{split}_00000\.npy: SHA-256 is"):
-        run(recipe, tmp_path / "out")
-    (staging / "lock").unlink()
-    assert snapshot_of(staging) == before
-
-
-def test_two_damaged_snapshots_stop_the_run_and_name_the_replay(
-    world: World, tmp_path: Path
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    for path in staging.glob("buffer_*.bin"):
-        flip(path, 3)
-    with pytest.raises(DamagedFile, match=r"only the snapshot is damaged, give --resume --replay"):
-        run(world.recipe, tmp_path / "out")
-    assert contents_of_run(world.recipe, tmp_path / "out", replay=True) == world.golden
 
 
 @pytest.mark.parametrize("batches", [1, 2, 5, 8])
@@ -336,9 +209,9 @@ def test_a_replay_from_anywhere_ends_in_the_same_bytes(
 def test_a_replay_over_a_changed_source_is_refused(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path)
     staging = leave_unfinished(recipe, tmp_path / "out", 5)
-    fields = json.loads((staging / CURRENT).read_bytes())
+    fields = json.loads((staging / CHECKPOINT).read_bytes())
     fields["source_digest"] = "ab" * 32
-    reseal(staging / CURRENT, fields)
+    reseal(staging / CHECKPOINT, fields)
     with pytest.raises(SourceChanged, match="reading the first 64 rows again gives"):
         run(recipe, tmp_path / "out", replay=True)
 
@@ -350,34 +223,11 @@ def reseal(path: Path, fields: dict[str, Any]) -> None:
     path.write_text(json.dumps({**fields, "checkpoint_sha256": digest.of_json(fields)}))
 
 
-def test_token_counts_that_do_not_add_up_are_damage(world: World, tmp_path: Path) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    for name in (CURRENT, PREVIOUS):
-        fields = json.loads((staging / name).read_bytes())
-        fields["writers"]["train"]["tokens"] += 1
-        reseal(staging / name, fields)
-    with pytest.raises(DamagedFile, match=r"counts [\d,]+ train tokens but its shards hold [\d,]+"):
-        run(world.recipe, tmp_path / "out")
-
-
-def test_recent_verification_hashes_only_the_shards_since_the_generation_before(
-    world: World, tmp_path: Path
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 6)
-    old = staging / "payload" / "train_00000.npy"
-    flip(old, -1)
-    with pytest.raises(DamagedFile, match=r"train_00000\.npy"):
-        run(world.recipe, tmp_path / "out", verify="all")
-    leave_unfinished(world.recipe, tmp_path / "other", 6)
-    flip(tmp_path / "other.incomplete" / "payload" / "train_00000.npy", -1)
-    run(world.recipe, tmp_path / "other", verify="recent")
-
-
 @pytest.mark.parametrize("change", ["changed", "shortened", "grown", "removed"])
 def test_a_source_file_that_changed_is_named(tmp_path: Path, change: str) -> None:
     recipe = small_recipe(tmp_path)
     staging = leave_unfinished(recipe, tmp_path / "out", 6)
-    first = json.loads((staging / CURRENT).read_bytes())["reader"]["files"][0]
+    first = json.loads((staging / CHECKPOINT).read_bytes())["reader"]["files"][0]
     path = tmp_path / "corpus" / first
     if change == "changed":
         flip(path, 30)
@@ -396,8 +246,8 @@ def test_a_source_file_that_changed_is_named(tmp_path: Path, change: str) -> Non
 
 def test_a_source_file_of_equal_size_but_another_footer_is_named(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path)
-    leave_unfinished(recipe, tmp_path / "out", 2)
-    last = json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())["reader"]["files"][-1]
+    staging = leave_unfinished(recipe, tmp_path / "out", 2)
+    last = json.loads((staging / CHECKPOINT).read_bytes())["reader"]["files"][-1]
     path = tmp_path / "corpus" / last
     data = path.read_bytes()
     assert data.count(b"parquet-cpp-arrow") == 1
@@ -431,7 +281,7 @@ def test_a_signal_stops_the_run_behind_a_commit(
         Interrupted, match=rf"signal {int(signum)} after .* rows, all of them commit"
     ):
         prepare(recipe, tmp_path / "out", options=slow)
-    fields = json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())
+    fields = json.loads((tmp_path / "out.incomplete" / CHECKPOINT).read_bytes())
     assert 10 <= fields["source_rows_visited"] < 60 and fields["generation"] == 2
     run(recipe, tmp_path / "out")
     run(recipe, tmp_path / "undisturbed")
@@ -440,7 +290,7 @@ def test_a_signal_stops_the_run_behind_a_commit(
 
 def test_commits_follow_the_clock_and_not_the_shards(world: World, tmp_path: Path) -> None:
     seen: list[int] = []
-    path = tmp_path / "out.incomplete" / CURRENT
+    path = tmp_path / "out.incomplete" / CHECKPOINT
 
     def look(progress: LaneProgress) -> None:
         seen.append(json.loads(path.read_bytes())["generation"])
@@ -452,7 +302,7 @@ def test_commits_follow_the_clock_and_not_the_shards(world: World, tmp_path: Pat
 
 def test_a_checkpoint_names_all_that_the_documentation_lists(world: World, tmp_path: Path) -> None:
     staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
-    fields = json.loads((staging / CURRENT).read_bytes())
+    fields = json.loads((staging / CHECKPOINT).read_bytes())
     assert set(fields) >= {
         "checkpoint_version", "recipe", "tokenizer", "reader", "versions", "encoder",
         "source_rows_visited", "draws", "cursor", "source_digest", "writers", "buffer",
@@ -467,6 +317,6 @@ def test_a_checkpoint_names_all_that_the_documentation_lists(world: World, tmp_p
 
 def test_elapsed_time_is_carried_over_from_run_to_run(world: World, tmp_path: Path) -> None:
     leave_unfinished(world.recipe, tmp_path / "out", 5)
-    before = json.loads((tmp_path / "out.incomplete" / CURRENT).read_bytes())["elapsed_seconds"]
+    before = json.loads((tmp_path / "out.incomplete" / CHECKPOINT).read_bytes())["elapsed_seconds"]
     metadata = run(world.recipe, tmp_path / "out")
     assert metadata["measured"]["elapsed_seconds"] > before > 5

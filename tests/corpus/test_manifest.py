@@ -1,6 +1,8 @@
 """The manifest names everything the bytes depend on, and vouches for itself."""
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,24 +12,25 @@ from corpora import REFERENCE, small_recipe
 
 from pipeline_lib import digest
 from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.layout import MANIFEST
+from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.prepare import prepare
-from pipeline_lib.corpus.staging import MANIFEST
 from pipeline_lib.errors import DamagedFile
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Manifest]:
     folder = tmp_path_factory.mktemp("made")
     return folder / "out", prepare(small_recipe(folder), folder / "out", options=REFERENCE)
 
 
-def test_the_manifest_on_disk_is_what_prepare_returns(made: tuple[Path, dict[str, Any]]) -> None:
+def test_the_manifest_on_disk_is_what_prepare_returns(made: tuple[Path, Manifest]) -> None:
     assert manifest.load(made[0]) == made[1]
     assert manifest.dtype_of(made[1]) == np.dtype("<u2")
 
 
-def test_all_that_the_documentation_lists_is_there(made: tuple[Path, dict[str, Any]]) -> None:
-    assert set(made[1]) == manifest.NAMES == {
+def test_all_that_the_documentation_lists_is_there(made: tuple[Path, Manifest]) -> None:
+    assert set(made[1]) == Manifest.__required_keys__ == {
         "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
         "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
         "content_sha256", "measured", "manifest_sha256",
@@ -42,20 +45,20 @@ def test_all_that_the_documentation_lists_is_there(made: tuple[Path, dict[str, A
 
 
 def test_the_content_digest_covers_all_but_what_was_measured(
-    made: tuple[Path, dict[str, Any]],
+    made: tuple[Path, Manifest],
 ) -> None:
     left_out = ("content_sha256", "measured", "manifest_sha256")
     rest = {name: value for name, value in made[1].items() if name not in left_out}
     assert made[1]["content_sha256"] == digest.of_json(rest)
 
 
-def test_the_manifest_digest_covers_all_but_itself(made: tuple[Path, dict[str, Any]]) -> None:
+def test_the_manifest_digest_covers_all_but_itself(made: tuple[Path, Manifest]) -> None:
     rest = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
     assert made[1]["manifest_sha256"] == digest.of_json(rest)
 
 
 def test_a_changed_measurement_is_found_and_changes_no_content(
-    made: tuple[Path, dict[str, Any]], tmp_path: Path
+    made: tuple[Path, Manifest], tmp_path: Path
 ) -> None:
     slower = made[1]["measured"] | {"elapsed_seconds": 1e9}
     (tmp_path / MANIFEST).write_text(json.dumps(made[1] | {"measured": slower}))
@@ -66,16 +69,16 @@ def test_a_changed_measurement_is_found_and_changes_no_content(
 
 
 def test_no_path_host_or_time_is_in_what_the_digest_covers(
-    made: tuple[Path, dict[str, Any]],
+    made: tuple[Path, Manifest],
 ) -> None:
     text = json.dumps({k: v for k, v in made[1].items() if k != "measured"})
     assert str(made[0].parent) not in text and "elapsed" not in text and "mtime" not in text
 
 
-def test_counts_add_up(made: tuple[Path, dict[str, Any]]) -> None:
+def test_counts_add_up(made: tuple[Path, Manifest]) -> None:
     counts = made[1]["counts"]
     assert (counts["skipped_null"], counts["skipped_blank"]) == (3, 5)
-    assert sum(counts[name] for name in manifest.FATES) == counts["rows_visited"] == 120
+    assert manifest.rows_accounted_for(counts) == counts["rows_visited"] == 120
     for split in ("train", "val"):
         tokens = sum(shard["tokens"] for shard in made[1]["shards"][split])
         assert tokens == counts[f"{split}_tokens"]
@@ -85,7 +88,7 @@ def test_counts_add_up(made: tuple[Path, dict[str, Any]]) -> None:
     "change", [{"dtype": "<u4"}, {"counts": {}}, {"content_sha256": "0" * 64}, {"more": 1}]
 )
 def test_a_manifest_that_was_changed_is_found(
-    made: tuple[Path, dict[str, Any]], tmp_path: Path, change: dict[str, Any]
+    made: tuple[Path, Manifest], tmp_path: Path, change: dict[str, Any]
 ) -> None:
     (tmp_path / MANIFEST).write_text(json.dumps(made[1] | change))
     with pytest.raises(DamagedFile, match="does not match its own content_sha256"):
@@ -93,7 +96,7 @@ def test_a_manifest_that_was_changed_is_found(
 
 
 def test_a_manifest_of_an_earlier_version_is_not_called_changed(
-    made: tuple[Path, dict[str, Any]], tmp_path: Path
+    made: tuple[Path, Manifest], tmp_path: Path
 ) -> None:
     older = {name: value for name, value in made[1].items() if name != "manifest_sha256"}
     (tmp_path / MANIFEST).write_text(json.dumps(older))
@@ -120,5 +123,33 @@ def test_an_absent_manifest_is_not_a_damaged_one(tmp_path: Path) -> None:
         manifest.load(tmp_path)
 
 
-def test_the_code_has_one_digest() -> None:
-    assert manifest.code_digest() == manifest.code_digest() and len(manifest.code_digest()) == 64
+FIELDS: dict[str, Callable[[Any], object]] = {
+    "missing required field `shards`": lambda fields: fields.pop("shards"),
+    "missing required field `val` - at `$.shards`": lambda fields: fields["shards"].pop("val"),
+    "at `$.dtype`": lambda fields: fields.update(dtype=2),
+    "at `$.counts.train_tokens`": lambda fields: fields["counts"].update(train_tokens="5"),
+    "at `$.shards.train[0].tokens`": lambda f: f["shards"]["train"][0].update(tokens=0.5),
+    "at `$.tokenizer.eos_id`": lambda fields: fields["tokenizer"].update(eos_id=None),
+}
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_that_is_missing_or_of_another_type_is_named(
+    made: tuple[Path, Manifest], tmp_path: Path, field: str
+) -> None:
+    content: Any = json.loads(json.dumps(manifest.content_of(made[1])))
+    FIELDS[field](content)
+    sealed = manifest.seal(content, made[1]["measured"])
+    (tmp_path / MANIFEST).write_text(json.dumps(sealed))
+    with pytest.raises(DamagedFile, match=re.escape(field)) as error:
+        manifest.load(tmp_path)
+    assert str(tmp_path / MANIFEST) in str(error.value)
+
+
+def test_a_field_that_this_version_does_not_know_is_kept(
+    made: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    content: Any = {**manifest.content_of(made[1]), "colour": "blue"}
+    sealed = manifest.seal(content, made[1]["measured"])
+    (tmp_path / MANIFEST).write_text(json.dumps(sealed))
+    assert manifest.load(tmp_path) == sealed

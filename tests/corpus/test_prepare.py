@@ -1,7 +1,6 @@
 """Same recipe, same bytes; a run begins, goes on, or is refused, and publishes once."""
 
 import dataclasses
-import errno
 import functools
 import itertools
 import json
@@ -38,12 +37,15 @@ from loopback_hub.publish import (
     publish_dataset,
     publish_tokenizer,
 )
+from tampering import edit
 
 from pipeline_lib.corpus import manifest
-from pipeline_lib.corpus.prepare import PrepareOptions, prepare
+from pipeline_lib.corpus.layout import MANIFEST
+from pipeline_lib.corpus.manifest import Manifest
+from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.staging import MANIFEST, staging_of
 from pipeline_lib.errors import (
+    ColumnError,
     HubError,
     Locked,
     NothingToResume,
@@ -60,8 +62,8 @@ from pipeline_lib.storage.lock import FolderLock
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 
-def run(recipe: Any, target: Path, resume: Any = False, **settings: Any) -> dict[str, Any]:
-    return prepare(recipe, target, resume, dataclasses.replace(REFERENCE, **settings))
+def run(recipe: Any, target: Path, resume: Any = False, **options: Any) -> Manifest:
+    return prepare(recipe, target, resume, dataclasses.replace(REFERENCE, **options))
 
 
 def documents(folder: Path, out: Path) -> dict[str, list[str]]:
@@ -221,81 +223,6 @@ def test_one_document_a_batch_gives_the_same_shards(tmp_path: Path) -> None:
         assert (tokens_of(tmp_path / "one", split) == tokens_of(tmp_path / "two", split)).all()
 
 
-def test_a_source_that_ends_below_the_token_bound_warns_and_publishes(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    metadata = run(small_recipe(tmp_path, max_documents=None, train_tokens=10**6), tmp_path / "out")
-    assert metadata["train_token_target_reached"] is False
-    assert "the source ended at 2,837 train tokens, below the 1,000,000 asked for" in caplog.text
-
-
-@pytest.mark.parametrize("fraction", [1e-9, 1 - 1e-9])
-def test_an_empty_split_is_an_error_and_leaves_nothing(tmp_path: Path, fraction: float) -> None:
-    recipe = small_recipe(tmp_path, val_fraction=fraction)
-    with pytest.raises(
-        SourceError, match=r"split got no document out of 120 rows; visit more rows"
-    ):
-        run(recipe, tmp_path / "out")
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "tokenizer"]
-
-
-def test_death_while_an_empty_run_is_removed_leaves_nothing_to_remove_by_hand(
-    tmp_path: Path,
-) -> None:
-    good = small_recipe(tmp_path)
-    empty = dataclasses.replace(good, val_fraction=1e-9)
-    with seam() as watched, pytest.raises(SourceError):
-        run(empty, tmp_path / "out")
-    finished = len(watched.names) - watched.names[::-1].index("replace")
-    begun = 0
-    for at in range(finished + 1, len(watched.names) + 1):
-        for torn in (False, True):
-            target = tmp_path / f"out{at}{torn}"
-            assert not survives(lambda target=target: run(empty, target), at, torn=torn)
-            shutil.copytree(staging_of(target), tmp_path / "left.incomplete")
-            try:
-                run(good, target)
-                begun += 1
-            except OutputExists as error:
-                assert not begun and "holds an unfinished run; go on with it" in str(error)
-            with pytest.raises(SourceError, match="got no document out of 120 rows"):
-                run(empty, tmp_path / "left", "auto")
-            assert not list(tmp_path.glob("left*"))
-    assert begun > 8
-
-
-def test_a_staging_folder_that_can_not_be_removed_is_only_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    recipe = small_recipe(tmp_path)
-    failure = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
-    with seam(1, only="rmtree", error=failure):
-        metadata = run(recipe, tmp_path / "out")
-    assert metadata == run(recipe, tmp_path / "out", True)
-    assert "could not remove" in caplog.text and "nothing in it is needed" in caplog.text
-    assert not (tmp_path / "out.incomplete").exists()
-
-
-def test_what_systems_leave_in_the_payload_is_not_published(tmp_path: Path) -> None:
-    recipe = small_recipe(tmp_path)
-    staging = leave_unfinished(recipe, tmp_path / "out")
-    (staging / "payload" / ".DS_Store").write_bytes(b"x")
-    (staging / "payload" / "notes.txt").write_bytes(b"mine")
-    with pytest.raises(OutputExists, match=r"notes\.txt is in the folder to be published but no"):
-        run(recipe, tmp_path / "out", True)
-    (staging / "payload" / "notes.txt").unlink()
-    run(recipe, tmp_path / "out", True)
-    run(recipe, tmp_path / "golden")
-    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
-
-
-def test_a_corpus_of_blanks_publishes_nothing(tmp_path: Path) -> None:
-    write_parquet(tmp_path / "corpus" / "a.parquet", ["", None, "  ", "\u3000\n"] * 9)
-    with pytest.raises(SourceError, match="got no document out of 36 rows"):
-        run(small_recipe(tmp_path), tmp_path / "out")
-    assert not (tmp_path / "out").exists() and not (tmp_path / "out.incomplete").exists()
-
-
 @pytest.mark.parametrize("lanes", [2, 3])
 def test_lanes_cover_the_corpus_once_and_share_the_bound(tmp_path: Path, lanes: int) -> None:
     metadata = run(small_recipe(tmp_path, lanes=lanes), tmp_path / "out")
@@ -323,14 +250,6 @@ def test_fewer_tokens_than_lanes_still_reach_the_bound(tmp_path: Path) -> None:
     assert metadata["counts"]["train_documents"] == 2
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"encoder": "fast"}, {"checkpoint_interval": 0}, {"verify": "none"}]
-)
-def test_settings_that_make_no_sense_are_wrong_arguments(wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match=f"{next(iter(wrong))} is"):
-        PrepareOptions(**wrong)
-
-
 def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
     recipe = small_recipe(tmp_path)
     run(recipe, tmp_path / "out")
@@ -342,19 +261,6 @@ def test_an_output_that_exists_is_left_as_it_is(tmp_path: Path) -> None:
     for resume in (False, True, "auto"):
         with pytest.raises(OutputExists, match=r"has no metadata\.json"):
             run(recipe, tmp_path / "foreign", resume)
-
-
-def test_an_output_that_appears_during_the_run_is_not_replaced(tmp_path: Path) -> None:
-    def appear(progress: LaneProgress) -> None:
-        (tmp_path / "out").mkdir(exist_ok=True)
-
-    recipe = small_recipe(tmp_path)
-    with pytest.raises(OutputExists, match="already exists and is never replaced"):
-        run(recipe, tmp_path / "out", on_progress=appear)
-    (tmp_path / "out").rmdir()
-    run(recipe, tmp_path / "out", True)
-    run(recipe, tmp_path / "golden")
-    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
 
 
 def test_resuming_nothing_is_an_error_that_names_the_way_out(tmp_path: Path) -> None:
@@ -675,3 +581,22 @@ def test_a_source_that_was_moved_names_the_way_out(tmp_path: Path) -> None:
     shutil.move(recipe.dataset, tmp_path / "moved")
     with pytest.raises(SourceError, match="give its new place with --dataset"):
         prepare(Recipe.from_fields(recorded), tmp_path / "out", resume=True)
+
+
+def test_a_wrong_column_of_a_hub_dataset_leaves_nothing_behind(hub: Hub, tmp_path: Path) -> None:
+    publish_dataset(hub, "acme/docs", {"default": {"train": [[{"text": 1, "body": "a"}]]}})
+    with pytest.raises(
+        ColumnError, match=r"column `text` is int64, not text; .*: body; choose one"
+    ):
+        prepare(small_recipe(tmp_path, dataset="acme/docs"), tmp_path / "out", options=REFERENCE)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "tokenizer"]
+
+
+def test_a_folder_of_another_algorithm_version_is_refused_with_both_versions(
+    tmp_path: Path,
+) -> None:
+    recipe = small_recipe(tmp_path)
+    run(recipe, tmp_path / "out")
+    edit(tmp_path / "out", lambda fields: fields["recipe"].update(algorithm=99))
+    with pytest.raises(ResumeRefused, match="made by algorithm version 99, this is version 1"):
+        run(recipe, tmp_path / "out", "auto")

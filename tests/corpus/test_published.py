@@ -10,6 +10,8 @@ from pipeline_lib.corpus.published import open_shards
 from pipeline_lib.corpus.shards import save_array
 from pipeline_lib.errors import DamagedFile, SourceError
 
+BORDER = {"first_document": 0, "first_token": 0}
+
 
 @pytest.mark.parametrize("dtype", ["<u2", "<u4"])
 def test_shards_are_opened_in_order_with_their_dtype(tmp_path: Path, dtype: str) -> None:
@@ -59,7 +61,7 @@ def test_a_changed_token_is_found_by_a_full_check(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../train.npy", "/etc/passwd", "a/b.npy"])
 def test_a_manifest_that_leads_out_of_its_folder_is_refused(tmp_path: Path, name: str) -> None:
-    shards = {"train": [{"file": name, "tokens": 1, "sha256": ""}]}
+    shards = {"train": [{"file": name, "tokens": 1, "sha256": "", **BORDER}]}
     folder = publish(tmp_path / "out", shards=shards)
     with pytest.raises(DamagedFile, match="leads out of it"):
         open_shards(folder, "train", full=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.corpus.recipe import DEFAULT_MAX_DOCUMENTS, Recipe, bound_of_lane
+from pipeline_lib.corpus.recipe import DEFAULT_MAX_DOCUMENTS, Recipe, lane_bound
 
 FOLDER = {"dataset": "folder", "config": None, "tokenizer": "local"}
 
@@ -68,6 +68,15 @@ def test_a_recipe_comes_back_from_its_fields() -> None:
         Recipe.from_fields({**recipe.fields(), "algorithm": 0})
 
 
+@pytest.mark.parametrize("change", ["missing", "unknown"])
+def test_fields_of_another_form_are_named(change: str) -> None:
+    fields = Recipe(**FOLDER).fields() | {"colour": 1}
+    if change == "missing":
+        del fields["colour"], fields["seed"]
+    with pytest.raises(ValueError, match="seed" if change == "missing" else "colour"):
+        Recipe.from_fields(fields)
+
+
 def test_every_field_is_in_the_digest() -> None:
     recipe = Recipe(**FOLDER)
     others = {
@@ -93,8 +102,12 @@ def test_differences_show_mine_and_theirs() -> None:
     assert mine.differences(mine) == []
 
 
-@pytest.mark.parametrize(("total", "lanes"), [(10, 3), (3, 3), (2, 3), (7, 1)])
+@pytest.mark.parametrize(("total", "lanes"), [(10, 3), (3, 3), (2, 3), (7, 1), (0, 4), (100, 4)])
 def test_lanes_share_a_bound_without_a_rest(total: int, lanes: int) -> None:
-    parts = [bound_of_lane(total, lane, lanes) for lane in range(lanes)]
+    parts = [lane_bound(total, lane, lanes) or 0 for lane in range(lanes)]
     assert sum(parts) == total
     assert parts == sorted(parts, reverse=True) and parts[0] - parts[-1] <= 1
+
+
+def test_lanes_of_a_run_without_a_bound_have_none() -> None:
+    assert lane_bound(None, 0, 4) is None

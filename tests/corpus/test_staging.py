@@ -6,7 +6,7 @@ import pytest
 from crashes import interleaved
 
 from pipeline_lib.corpus import staging
-from pipeline_lib.corpus.checkpoint import CURRENT
+from pipeline_lib.corpus.layout import CHECKPOINT, DISCARDED, LOCK, MANIFEST, staging_folder
 from pipeline_lib.errors import Locked, NothingToResume, OutputExists
 
 
@@ -17,20 +17,13 @@ def output(tmp_path: Path) -> Path:
 
 def published(output: Path) -> None:
     output.mkdir()
-    (output / staging.MANIFEST).write_text("{}")
+    (output / MANIFEST).write_text("{}")
 
 
 def committed(output: Path, lane: str = "") -> None:
-    folder = staging.staging_of(output) / lane
+    folder = staging_folder(output) / lane
     folder.mkdir(parents=True)
-    (folder / CURRENT).write_text("{}")
-
-
-def test_the_working_folder_stands_beside_the_output(output: Path) -> None:
-    work = staging.staging_of(output)
-    assert work.name == "out.incomplete" and work.parent == output.parent
-    assert staging.lane_folder(work, 0, 1) == work
-    assert staging.lane_folder(work, 3, 12) == work / "lane_03"
+    (folder / CHECKPOINT).write_text("{}")
 
 
 def test_nothing_there_means_a_fresh_run_may_begin(output: Path) -> None:
@@ -70,12 +63,12 @@ def test_an_unfinished_run_wants_to_be_resumed_or_removed(output: Path, lane: st
 
 
 def test_a_folder_made_before_the_first_commit_may_be_used_again(output: Path) -> None:
-    work = staging.staging_of(output)
+    work = staging_folder(output)
     for _ in range(2):
-        staging.make(work, 3)
-    (work / staging.LOCK).write_text("1\n")
+        staging.make_folders(work, 3)
+    (work / LOCK).write_text("1\n")
     (work / "lane_00" / "buffer_000001.bin").write_bytes(b"")
-    (work / (CURRENT + ".tmp")).write_bytes(b"{")
+    (work / (CHECKPOINT + ".tmp")).write_bytes(b"{")
     staging.require_fresh(output)
     assert sorted(path.name for path in work.iterdir() if path.is_dir()) == [
         "lane_00", "lane_01", "lane_02", "open", "payload",
@@ -84,21 +77,21 @@ def test_a_folder_made_before_the_first_commit_may_be_used_again(output: Path) -
 
 @pytest.mark.parametrize("name", ["thesis.txt", "payload/train_00000.npy"])
 def test_a_folder_of_that_name_with_foreign_files_is_not_ours(output: Path, name: str) -> None:
-    staging.make(staging.staging_of(output), 1)
-    (staging.staging_of(output) / name).write_text("mine")
+    staging.make_folders(staging_folder(output), 1)
+    (staging_folder(output) / name).write_text("mine")
     for check in (staging.require_fresh, staging.require_unfinished):
         with pytest.raises(OutputExists, match="but no checkpoint"):
             check(output)
-    assert (staging.staging_of(output) / name).exists()
+    assert (staging_folder(output) / name).exists()
 
 
-def test_sweeping_takes_only_unnamed_shards_of_one_lane(tmp_path: Path) -> None:
-    staging.make(tmp_path, 2)
+def test_only_unnamed_shards_of_one_lane_are_removed(tmp_path: Path) -> None:
+    staging.make_folders(tmp_path, 2)
     names = ["train_l00_00000.npy", "train_l00_00001.npy", "val_l01_00000.npy", "notes.txt"]
     for room in ("open", "payload"):
         for name in names:
             (tmp_path / room / name).write_bytes(b"")
-    staging.sweep(tmp_path, "*_l00_*.npy", {"train_l00_00000.npy"})
+    staging.remove_unnamed_shards(tmp_path, 0, 2, {"train_l00_00000.npy"})
     for room in ("open", "payload"):
         left = sorted(path.name for path in (tmp_path / room).iterdir())
         assert left == sorted(set(names) - {"train_l00_00001.npy"})
@@ -106,62 +99,62 @@ def test_sweeping_takes_only_unnamed_shards_of_one_lane(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["open/train_00000.npy", "buffer_000007.bin"])
 def test_a_lost_checkpoint_is_not_taken_for_a_run_that_never_began(output: Path, name: str) -> None:
-    staging.make(staging.staging_of(output), 1)
-    (staging.staging_of(output) / name).write_bytes(b"tokens")
+    staging.make_folders(staging_folder(output), 1)
+    (staging_folder(output) / name).write_bytes(b"tokens")
     with pytest.raises(OutputExists, match=r"restore checkpoint\.json"):
-        staging.has_commit(staging.staging_of(output))
+        staging.has_commit(staging_folder(output))
 
 
 def test_a_folder_that_was_being_removed_is_no_run_and_is_emptied_before_use(
     output: Path,
 ) -> None:
-    work = staging.staging_of(output)
-    staging.make(work, 2)
-    for name in ("checkpoint.json", "payload/train_00000.npy", "lock", staging.DISCARDED):
+    work = staging_folder(output)
+    staging.make_folders(work, 2)
+    for name in ("checkpoint.json", "payload/train_00000.npy", "lock", DISCARDED):
         (work / name).write_bytes(b"{}")
     staging.require_fresh(output)
     with pytest.raises(NothingToResume):
         staging.require_unfinished(output)
-    staging.make(work, 1)
+    staging.make_folders(work, 1)
     found = {path.relative_to(work).as_posix() for path in work.rglob("*")}
     assert found == {"lock", "open", "payload"}
 
 
 def test_what_a_desktop_leaves_does_not_make_a_folder_foreign(output: Path) -> None:
-    staging.make(staging.staging_of(output), 1)
+    staging.make_folders(staging_folder(output), 1)
     for name in (".DS_Store", "payload/Thumbs.db"):
-        (staging.staging_of(output) / name).write_bytes(b"x")
+        (staging_folder(output) / name).write_bytes(b"x")
     staging.require_fresh(output)
 
 
 @pytest.mark.parametrize("what", ["file", "dangling link"])
 def test_a_working_folder_that_is_no_folder_is_named(output: Path, what: str) -> None:
-    work = staging.staging_of(output)
+    work = staging_folder(output)
     if what == "file":
         work.write_bytes(b"mine")
     else:
         work.symlink_to(work.parent / "nowhere")
     with (
         pytest.raises(OutputExists, match=r"incomplete exists and is no folder; move it away"),
-        staging.occupied(work),
+        staging.locked_staging(work),
     ):
         pass
 
 
 def test_a_working_folder_that_vanishes_before_the_lock_is_made_again(output: Path) -> None:
-    work = staging.staging_of(output)
-    with interleaved(2, lambda: work.rmdir()) as names, staging.occupied(work):
-        assert (work / staging.LOCK).exists()
+    work = staging_folder(output)
+    with interleaved(2, lambda: work.rmdir()) as names, staging.locked_staging(work):
+        assert (work / LOCK).exists()
     assert names[:2] == ["mkdir", "fsync"]
 
 
 def test_only_one_process_occupies_a_working_folder(output: Path) -> None:
-    work = staging.staging_of(output)
-    with staging.occupied(work), pytest.raises(Locked), staging.occupied(work):
+    work = staging_folder(output)
+    with staging.locked_staging(work), pytest.raises(Locked), staging.locked_staging(work):
         pass
 
 
 def test_a_run_that_died_before_its_first_commit_may_begin_again(output: Path) -> None:
-    staging.make(staging.staging_of(output), 3)
-    (staging.staging_of(output) / "lane_00" / "buffer_000001.bin").write_bytes(b"")
-    assert not staging.has_commit(staging.staging_of(output))
+    staging.make_folders(staging_folder(output), 3)
+    (staging_folder(output) / "lane_00" / "buffer_000001.bin").write_bytes(b"")
+    assert not staging.has_commit(staging_folder(output))

@@ -1,42 +1,37 @@
-"""What of a data set is read: leaves of parquet files and bytes of Arrow arrays."""
+"""Entries of the registry: what can be meant, and which are chosen."""
 
-import pyarrow as pa
 import pytest
+from download_world import spec
 
-from pipeline_lib.columns import is_read, read_bytes
-
-TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
-COLUMNS = {"text": pa.string(), "messages": TURNS, "flag": pa.struct([("flagged", pa.bool_())])}
+from pipeline_lib.downloads.registry import check_name, choose_datasets
 
 
-@pytest.mark.parametrize(
-    ("leaf", "read"),
-    [
-        ("text", True),
-        ("messages.list.element.role", True),
-        ("messages.list.item.content", True),
-        ("messages.list.element.toxic", False),
-        ("messages.list.element.header.role_of", False),
-        ("flag.flagged", True),
-        ("flag.score", False),
-        ("id", False),
-    ],
-)
-def test_of_a_struct_only_the_wanted_fields_are_read(leaf: str, read: bool) -> None:
-    assert is_read(leaf, COLUMNS) is read
+def test_a_source_that_can_not_be_meant_is_refused() -> None:
+    for wrong in ({"role": "poetry"}, {"columns": {}}, {"splits": ()}, {"max_bytes": 0}):
+        with pytest.raises(ValueError, match="acme/chat"):
+            spec(**wrong)
+    with pytest.raises(ValueError, match="needs a config name"):
+        spec(parquet="refs/convert/parquet")
 
 
-def test_bytes_are_those_of_the_wanted_fields_wherever_a_slice_begins() -> None:
-    turn = {"role": "user", "content": "x" * 100, "toxic": "y" * 900}
-    array = pa.array([[turn], [turn, turn], [], [turn]])
-    assert read_bytes(array, TURNS) == pytest.approx(4 * (4 + 100 + 8) + 4 * 4, abs=16)
-    assert read_bytes(array.slice(1, 2), TURNS) == pytest.approx(2 * 112 + 8, abs=16)
-    assert read_bytes(array.slice(2, 1), TURNS) < 16
-    assert read_bytes(pa.array(["x" * 50] * 3), pa.string()) == pytest.approx(150, abs=16)
+CHOICE = {"a": spec(), "b": spec(), "c": spec(disabled="its licence is not known")}
 
 
-def test_large_lists_and_plain_lists_count_alike() -> None:
-    lines = [["a" * 80, "b" * 80], ["c" * 80]]
-    kind = pa.list_(pa.string())
-    plain, large = (pa.array(lines, to) for to in (kind, pa.large_list(pa.string())))
-    assert read_bytes(plain, kind) == pytest.approx(read_bytes(large, kind), abs=16)
+def test_names_are_chosen_once_and_in_their_order() -> None:
+    assert list(choose_datasets(CHOICE, ["b", "a", "b"])) == ["b", "a"]
+
+
+def test_without_names_all_enabled_ones_are_chosen() -> None:
+    assert list(choose_datasets(CHOICE, [])) == ["a", "b"]
+    assert list(choose_datasets(CHOICE, ["c"])) == ["c"]
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(ValueError, match="unknown data set 'd'; known: a, b, c"):
+        choose_datasets(CHOICE, ["a", "d"])
+
+
+@pytest.mark.parametrize("name", ["", "Chat", "a/b", "..", "-a", "a" * 65])
+def test_a_name_that_is_no_folder_name_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="can not name a data set"):
+        check_name(name)

@@ -7,11 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from fit_world import QUICK
-from fit_world import source as chat_source
+from fit_world import source as chat_spec
 from loopback_hub import Hub
 from loopback_hub.publish import CONVERTED, parquet_bytes, publish_dataset
 
-from download_data import DATASETS, make_sample
 from pipeline_lib.downloads import fetch, sizes
 from pipeline_lib.downloads.plans import FetchOptions
 from pipeline_lib.downloads.registry import DatasetSpec
@@ -22,13 +21,13 @@ TABLES = [pa.table({"text": [os.urandom(500).hex() for _ in range(400)]}) for _ 
 TABLE = TABLES[0]
 
 
-def source(**more: Any) -> DatasetSpec:
-    return chat_source(**({"columns": {"text": pa.string()}} | more))
+def spec(**more: Any) -> DatasetSpec:
+    return chat_spec(**({"columns": {"text": pa.string()}} | more))
 
 
 def look(folder: Path, limit: int = -1, kind: DatasetSpec | None = None) -> Size:
     """The size of one source on disk or, where it is not, on the Hub."""
-    kind, options = kind or source(), FetchOptions(limit, retries=QUICK)
+    kind, options = kind or spec(), FetchOptions(limit, retries=QUICK)
     there = sizes.size_on_disk("chat", folder / "chat", limit, kind.columns)
     return there or sizes.size_on_hub("chat", kind, options)
 
@@ -60,7 +59,7 @@ def test_without_stated_sizes_the_footers_are_read_by_range_requests(
 
 def test_a_parquet_pointer_is_sized_on_its_branch(hub: Hub, tmp_path: Path) -> None:
     size = publish(hub, converted=True)
-    chat = look(tmp_path, kind=source(config="default", parquet=CONVERTED))
+    chat = look(tmp_path, kind=spec(config="default", parquet=CONVERTED))
     assert (chat.rows, chat.network, chat.note) == (800, size, "from parquet footers")
 
 
@@ -94,7 +93,7 @@ def test_a_gated_source_that_states_nothing_is_unknown(hub: Hub, tmp_path: Path)
 
 
 def test_what_can_not_be_asked_is_unknown_and_says_why(hub: Hub, tmp_path: Path) -> None:
-    gone = look(tmp_path, kind=source(path="acme/gone"))
+    gone = look(tmp_path, kind=spec(path="acme/gone"))
     assert not gone.known and "not found" in gone.note
 
 
@@ -107,7 +106,7 @@ def test_a_format_of_unknown_density_is_unknown(hub: Hub, tmp_path: Path) -> Non
 
 def test_what_is_on_disk_is_measured_and_costs_nothing_more(hub: Hub, tmp_path: Path) -> None:
     publish(hub)
-    fetch.fetch("chat", source(), tmp_path, FetchOptions(retries=QUICK))
+    fetch.fetch("chat", spec(), tmp_path, FetchOptions(retries=QUICK))
     hub.journal.clear()
     chat = look(tmp_path)
     assert (chat.rows, chat.network, chat.present) == (800, 0, True)
@@ -118,7 +117,7 @@ def test_what_is_on_disk_is_measured_and_costs_nothing_more(hub: Hub, tmp_path: 
 
 def test_a_damaged_copy_is_reported_not_counted(hub: Hub, tmp_path: Path) -> None:
     publish(hub)
-    fetch.fetch("chat", source(), tmp_path, FetchOptions(retries=QUICK))
+    fetch.fetch("chat", spec(), tmp_path, FetchOptions(retries=QUICK))
     (tmp_path / "chat" / "state.json").unlink()
     chat = look(tmp_path)
     assert not chat.known and "damaged" in chat.note
@@ -129,12 +128,12 @@ def test_a_limit_scales_what_is_fetched_and_saved(
     hub: Hub, tmp_path: Path, streaming: bool
 ) -> None:
     size = publish(hub, files=4)
-    chat = look(tmp_path, limit=500, kind=source(streaming=streaming))
+    chat = look(tmp_path, limit=500, kind=spec(streaming=streaming))
     assert chat.rows == 500 and chat.network == pytest.approx(size / 2, rel=0.02)
     assert chat.saved == pytest.approx(4 * TABLE.nbytes * 500 / 1600, rel=0.01)
     hub.journal.clear()
     done = fetch.fetch(
-        "chat", source(streaming=streaming), tmp_path, FetchOptions(500, retries=QUICK)
+        "chat", spec(streaming=streaming), tmp_path, FetchOptions(500, retries=QUICK)
     )
     assert done.size == pytest.approx(chat.saved, rel=0.1)
     assert hub.journal.bytes_sent("/cdn/") == chat.network
@@ -142,16 +141,16 @@ def test_a_limit_scales_what_is_fetched_and_saved(
 
 def test_a_byte_cap_bounds_the_saved_copy(hub: Hub, tmp_path: Path) -> None:
     publish(hub, files=4)
-    chat = look(tmp_path, kind=source(max_bytes=TABLE.nbytes))
+    chat = look(tmp_path, kind=spec(max_bytes=TABLE.nbytes))
     assert chat.saved == TABLE.nbytes
 
 
 def test_files_that_the_hub_cache_holds_are_not_fetched_again(hub: Hub, tmp_path: Path) -> None:
     publish(hub, files=4)
-    fetch.fetch("chat", source(), tmp_path / "first", FetchOptions(400, retries=QUICK))
+    fetch.fetch("chat", spec(), tmp_path / "first", FetchOptions(400, retries=QUICK))
     left = sum(len(parquet_bytes(table)) for table in TABLES) * 3 / 4
     assert look(tmp_path).network == pytest.approx(left, rel=0.01)
-    fetch.fetch("chat", source(), tmp_path / "second", FetchOptions(retries=QUICK))
+    fetch.fetch("chat", spec(), tmp_path / "second", FetchOptions(retries=QUICK))
     assert look(tmp_path).network == 0
 
 
@@ -162,7 +161,7 @@ def test_the_columns_that_a_normalizer_reads_are_told_by_footers(
     turn = {"content": "x" * 300, "role": "user", "toxic": "y" * 600}
     rows = [{"messages": [turn] * 2, "id": f"{n:0100}"} for n in range(300)]
     publish_dataset(hub, "acme/chat", {"default": {"train": [rows]}}, sizes=stated)
-    kind = chat_source()
+    kind = chat_spec()
     before = look(tmp_path, kind=kind)
     fetch.fetch("chat", kind, tmp_path, FetchOptions(retries=QUICK))
     after = look(tmp_path, kind=kind)
@@ -176,10 +175,10 @@ def test_rows_that_are_streamed_from_other_formats_stay_in_no_cache(
 ) -> None:
     lines = b'{"text": "%s"}\n' % (b"a" * 3_000)
     hub.repo("dataset", "acme/chat").commit({"data/train.jsonl": lines * 1_000})
-    chat = look(tmp_path, limit=100, kind=source(streaming=True))
+    chat = look(tmp_path, limit=100, kind=spec(streaming=True))
     assert chat.streamed and chat.extra == 0
     assert chat.network == chat.saved == pytest.approx(100 * len(lines), rel=0.1)
-    whole = look(tmp_path, kind=source(streaming=True))
+    whole = look(tmp_path, kind=spec(streaming=True))
     assert not whole.streamed and whole.network == 1_000 * len(lines)
 
 
@@ -190,17 +189,3 @@ def test_a_larger_limit_never_costs_less(hub: Hub, tmp_path: Path) -> None:
         costs = [getattr(size, name) for size in found]
         assert costs == sorted(costs), name
     assert found[-1] == look(tmp_path)
-
-
-def test_the_sample_is_known_before_it_is_made(tmp_path: Path) -> None:
-    make_sample(DATASETS, tmp_path)
-    for name, kind in DATASETS.items():
-        said, there = sizes.size_of_sample(name), look_at(tmp_path, name, kind)
-        assert said.rows == there.rows
-        assert said.saved == pytest.approx(there.saved, rel=0.1)
-
-
-def look_at(folder: Path, name: str, kind: DatasetSpec) -> Size:
-    found = sizes.size_on_disk(name, folder / name, -1, kind.columns)
-    assert found is not None
-    return found

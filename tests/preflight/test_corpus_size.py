@@ -1,4 +1,4 @@
-"""The corpus of the shards: what a token bound fetches of it, and the sample's own."""
+"""The corpus of the shards: the files that a token bound fetches, and the sample's own corpus."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pipeline_lib.machine import folder_bytes
 from pipeline_lib.preflight.amounts import SizingParameters
 from pipeline_lib.preflight.corpus_size import hub_corpus, sample_corpus
 from pipeline_lib.preflight.ratios import bytes_per_token
-from pipeline_lib.sampledata import make
+from pipeline_lib.sampledata.corpus_files import CORPUS, make_corpus
 from pipeline_lib.shuffling import file_order
 
 FILE = documents(200)
@@ -19,26 +19,27 @@ TEXT = FILE["text"].nbytes
 VOCABULARY = 1_024
 
 
-def run(tokens: int | None) -> SizingParameters:
+def bounded(tokens: int | None) -> SizingParameters:
     corpus = ("acme/corpus", "default")
     return SizingParameters(max_len=8, vocab_size=VOCABULARY, train_tokens=tokens, corpus=corpus)
 
 
 def publish(hub: Hub, files: int = 4) -> int:
+    """Publish some equal files; the size of one."""
     publish_dataset(hub, "acme/corpus", {"default": {"train": [FILE] * files}})
     return len(parquet_bytes(FILE))
 
 
 def test_without_a_bound_the_whole_corpus_is_fetched(hub: Hub) -> None:
     size = publish(hub)
-    found = hub_corpus(run(None), options())
+    found = hub_corpus(bounded(None), options())
     assert (found.rows, found.network, found.saved) == (800, 4 * size, 0)
     assert found.text == pytest.approx(4 * TEXT, rel=0.1)
 
 
 def test_a_bound_takes_files_until_tokens_and_buffer_are_full(hub: Hub) -> None:
     size = publish(hub)
-    few, one = (hub_corpus(run(tokens), options()) for tokens in (1, int(TEXT)))
+    few, one = (hub_corpus(bounded(tokens), options()) for tokens in (1, int(TEXT)))
     assert few.network == 4 * size  # the buffer takes them all
     assert one.network == 4 * size
 
@@ -50,20 +51,20 @@ def test_of_a_long_corpus_only_the_first_files_of_the_order_are_asked_for(
     monkeypatch.setattr("pipeline_lib.corpus.recipe.Recipe.shuffle_buffer", 100)
     hub.journal.clear()
     wanted = int(1.2 * TEXT / bytes_per_token(VOCABULARY))
-    assert hub_corpus(run(wanted), options()).network == 2 * size
+    assert hub_corpus(bounded(wanted), options()).network == 2 * size
     names = [f"default/train-{k:05d}-of-00004.parquet" for k in range(4)]
     asked = {name for name in names for entry in hub.journal if name in entry.path}
     assert asked == set(file_order(names, options().seed)[:2])
 
 
 def test_a_corpus_that_is_not_there_is_unknown_and_says_why(hub: Hub) -> None:
-    found = hub_corpus(run(5), options())
+    found = hub_corpus(bounded(5), options())
     assert not found.known and "not found" in found.note
 
 
 def test_the_corpus_of_the_sample_is_known_before_it_is_made(tmp_path: Path) -> None:
     before = sample_corpus(tmp_path)
-    files = make.make_corpus(tmp_path / make.CORPUS)
+    files = make_corpus(tmp_path / CORPUS)
     after = sample_corpus(tmp_path)
     assert before.text == after.text and before.rows == after.rows == 3_600
     assert before.saved == pytest.approx(folder_bytes(tmp_path), rel=0.1)

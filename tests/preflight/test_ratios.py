@@ -8,7 +8,7 @@ MEASURED = {1_024: 2.05, 2_048: 2.38, 4_096: 2.72, 8_192: 3.04, 16_384: 3.32, 32
 
 
 @pytest.mark.parametrize("vocab_size", MEASURED)
-def test_bytes_in_a_token_are_what_was_measured_on_real_text(vocab_size: int) -> None:
+def test_bytes_in_a_token_are_those_measured_on_real_text(vocab_size: int) -> None:
     assert bytes_per_token(vocab_size) == pytest.approx(MEASURED[vocab_size], rel=0.03)
 
 

@@ -1,4 +1,4 @@
-"""What earlier runs left: found by its keys, used once, and only for an equal run."""
+"""Folders of earlier runs: found by their keys, and used only for an equal run."""
 
 import dataclasses
 from pathlib import Path
@@ -6,13 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from fit_world import RUN, chats, documents, options, run_all, source
+from fit_world import PARAMETERS, chats, documents, options, run_all, source
 
 from pipeline_lib.downloads import saved, sizes
 from pipeline_lib.downloads.plans import FetchOptions
 from pipeline_lib.machine import folder_bytes
 from pipeline_lib.preflight.amounts import SizingParameters
-from pipeline_lib.preflight.reuse import Made, find_made
+from pipeline_lib.preflight.reuse import Held, Reusable, find_reusable
+from pipeline_lib.sampledata.sizes import size_of_sample
 from pipeline_lib.storage import atomic
 from pipeline_lib.storage.keyed_folder import META
 
@@ -38,23 +39,31 @@ def data_dir(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def find(data_dir: Path, run: SizingParameters = RUN, by: FetchOptions | None = None) -> Made:
-    names = SOURCES.items()
-    found = [sizes.size_on_disk(name, data_dir / name, -1, s.columns) for name, s in names]
-    there = [size or sizes.size_of_sample("soda") for size in found]
-    return find_made(there, data_dir, run, by or options())
+def find(
+    data_dir: Path, parameters: SizingParameters = PARAMETERS, by: FetchOptions | None = None
+) -> Reusable:
+    specs = SOURCES.items()
+    found = [sizes.size_on_disk(name, data_dir / name, -1, spec.columns) for name, spec in specs]
+    there = [size or size_of_sample("soda") for size in found]
+    return find_reusable(there, data_dir, parameters, by or options())
+
+
+def complete(found: Reusable) -> set[str]:
+    return {kind for kind, held in found.items() if held.complete}
 
 
 def test_everything_that_an_equal_run_made_is_found(data_dir: Path) -> None:
-    made = find(data_dir)
-    assert made.complete == made.held.keys() == EVERYTHING
-    assert made.cached == folder_bytes(data_dir / "cache")
+    found = find(data_dir)
+    assert complete(found) == found.keys() == EVERYTHING
+    assert found.cached == folder_bytes(data_dir / "cache")
+    assert found["shards"].bytes == folder_bytes(data_dir / "shards" / "corpus")
 
 
-def test_nothing_is_left_of_what_is_complete() -> None:
-    made = Made(frozenset({"sft"}), {"sft": 5, "dpo": 7})
-    assert [made.left(name, 10) for name in ("sft", "dpo", "pretrain")] == [0, 3, 10]
-    assert made.left("dpo", 6) == 0
+def test_nothing_is_left_to_write_of_a_complete_folder() -> None:
+    found = Reusable(sft=Held(5, complete=True), dpo=Held(7))
+    assert [found[kind].left(10) for kind in ("sft", "dpo", "pretrain")] == [0, 3, 10]
+    assert found["dpo"].left(6) == 0
+    assert found.keys() == {"sft", "dpo"}
 
 
 @pytest.mark.parametrize(
@@ -67,33 +76,36 @@ def test_nothing_is_left_of_what_is_complete() -> None:
         ({"val_fraction": 0.1}, EVERYTHING),
     ],
 )
-def test_another_parameter_leaves_what_does_not_depend_on_it(
+def test_another_parameter_leaves_the_folders_that_do_not_depend_on_it(
     data_dir: Path, change: dict[str, Any], lost: set[str]
 ) -> None:
-    assert find(data_dir, dataclasses.replace(RUN, **change)).complete == EVERYTHING - lost
+    found = find(data_dir, dataclasses.replace(PARAMETERS, **change))
+    assert complete(found) == EVERYTHING - lost
 
 
 @pytest.mark.parametrize("other", [FetchOptions(seed=8), FetchOptions(100, seed=7)])
 def test_another_seed_or_limit_uses_nothing(data_dir: Path, other: FetchOptions) -> None:
-    assert find(data_dir, by=other).complete == set()
+    assert complete(find(data_dir, by=other)) == set()
 
 
-def test_a_source_that_is_still_to_come_changes_all_that_joins_the_sources(data_dir: Path) -> None:
+def test_a_source_that_is_still_to_come_changes_all_stages_that_join_the_sources(
+    data_dir: Path,
+) -> None:
     there = sizes.size_on_disk("chat", data_dir / "chat", -1, SOURCES["chat"].columns)
     assert there is not None
     found = [there, sizes.Size("more", 200, 10, 10)]
-    assert find_made(found, data_dir, RUN, options()).complete == {"normalized-chat"}
+    assert find_reusable(found, data_dir, PARAMETERS, options()).keys() == {"normalized-chat"}
 
 
 def test_an_unfinished_cache_holds_its_bytes_and_is_not_complete(data_dir: Path) -> None:
     (folder,) = (data_dir / "cache").glob("sft-*")
     whole = atomic.load_json(folder / META)
     atomic.save_json(folder / META, {**whole, "complete": False})
-    made = find(data_dir)
+    found = find(data_dir)
     atomic.save_json(folder / META, whole)
-    assert made.complete == EVERYTHING - {"sft"}
-    assert made.held["sft"] == pytest.approx(folder_bytes(folder), rel=0.01)
+    assert complete(found) == EVERYTHING - {"sft"}
+    assert found["sft"].bytes == pytest.approx(folder_bytes(folder), rel=0.01)
 
 
 def test_an_empty_folder_holds_nothing(tmp_path: Path) -> None:
-    assert find_made([], tmp_path, RUN, options()) == Made()
+    assert find_reusable([], tmp_path, PARAMETERS, options()) == Reusable()

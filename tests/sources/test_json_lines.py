@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import ColumnError, SourceError
-from pipeline_lib.sources.json_lines import file_blocks, line_tables
+from pipeline_lib.sources.json_lines import file_blocks, is_lines, is_packed, line_tables
 
 TURNS = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
 COLUMNS = {"turns": TURNS, "note": pa.string()}
@@ -99,3 +99,16 @@ def test_local_files_are_read_packed_or_not(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(lines(ROWS)))
     for name in ("a.jsonl", "a.jsonl.gz"):
         assert b"".join(file_blocks(tmp_path / name)) == lines(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("name", "lines", "packed"),
+    [
+        ("data/a.jsonl", True, False),
+        ("a.ndjson.gz", True, True),
+        ("a.json", False, False),
+        ("a.gz", False, False),
+    ],
+)
+def test_the_name_tells_json_lines_packed_or_not(name: str, lines: bool, packed: bool) -> None:
+    assert (is_lines(name), is_packed(name)) == (lines, packed)

@@ -12,75 +12,80 @@ from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import META, KeyedFolder, Record
 
 
-def folder(root: Path) -> KeyedFolder:
+def keyed_folder(root: Path) -> KeyedFolder:
     return KeyedFolder(root, "test", KEY)
 
 
-def opened(root: Path) -> GrowingFolder[int]:
-    return GrowingFolder(folder(root), int, 0)
+def growing_folder(root: Path) -> GrowingFolder[int]:
+    return GrowingFolder(keyed_folder(root), int, 0)
 
 
-def recorded(root: Path) -> Record[int]:
-    record = folder(root).load(int)
+def committed_record(root: Path) -> Record[int]:
+    record = keyed_folder(root).load(int)
     assert record is not None
     return record
 
 
 def test_what_was_advanced_and_committed_is_there_and_the_rest_is_not(tmp_path: Path) -> None:
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.append("a", b"one")
         writer.write("b", b"whole")
         writer.advance(1, 10)
         writer.append("a", b" and half of two")
         writer.commit(complete=False)
-    record = recorded(tmp_path)
+    record = committed_record(tmp_path)
     assert (record.done, record.details, record.complete) == (1, 10, False)
     assert {name: file.size for name, file in record.files.items()} == {"a": 3, "b": 5}
 
 
 def test_a_folder_that_is_opened_again_goes_on_behind_its_commit(tmp_path: Path) -> None:
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.append("a", b"one")
         writer.advance(1, 10)
         writer.commit(complete=False)
         writer.append("a", b" lost")
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         assert (writer.done, writer.details) == (1, 10)
         writer.append("a", b" two")
         writer.advance(2, 20)
         assert writer.commit(complete=True) == writer.record
-    assert (folder(tmp_path).path / "a").read_bytes() == b"one two"
-    assert (recorded(tmp_path).done, recorded(tmp_path).complete) == (2, True)
+    assert (keyed_folder(tmp_path).path / "a").read_bytes() == b"one two"
+    assert (committed_record(tmp_path).done, committed_record(tmp_path).complete) == (2, True)
 
 
 def test_an_empty_folder_can_be_committed(tmp_path: Path) -> None:
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.commit(complete=True)
-    assert (recorded(tmp_path).done, recorded(tmp_path).details, recorded(tmp_path).files) == (
-        *(0, 0, {}),
-    )
+    assert (
+        committed_record(tmp_path).done,
+        committed_record(tmp_path).details,
+        committed_record(tmp_path).files,
+    ) == (*(0, 0, {}),)
 
 
 def test_starting_over_forgets_what_was_committed(tmp_path: Path) -> None:
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.write("part", b"old")
         writer.advance(3, 30)
         writer.commit(complete=True)
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.start_over()
         assert (writer.done, writer.details, writer.record) == (0, 0, None)
-        assert not (folder(tmp_path).path / META).exists()
-        assert not (folder(tmp_path).path / "part").exists()
+        assert not (keyed_folder(tmp_path).path / META).exists()
+        assert not (keyed_folder(tmp_path).path / "part").exists()
         writer.write("part", b"new")
         writer.advance(1, 10)
         writer.commit(complete=True)
-    assert (recorded(tmp_path).done, recorded(tmp_path).files["part"].size) == (1, 3)
+    assert (committed_record(tmp_path).done, committed_record(tmp_path).files["part"].size) == (
+        1,
+        3,
+    )
 
 
 def test_only_one_process_writes(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(Locked), opened(tmp_path):
+    with growing_folder(tmp_path), pytest.raises(Locked), growing_folder(tmp_path):
         pass
-    with opened(tmp_path):  # the lock is free again
+    with growing_folder(tmp_path):  # the lock is free again
         pass
 
 
@@ -88,18 +93,18 @@ def test_only_one_process_writes(tmp_path: Path) -> None:
 def test_a_committed_file_that_was_cut_or_changed_is_not_added_to(
     tmp_path: Path, damage: bytes
 ) -> None:
-    with opened(tmp_path) as writer:
+    with growing_folder(tmp_path) as writer:
         writer.append("a", b"one")
         writer.advance(1, 1)
         writer.commit(complete=False)
-    (folder(tmp_path).path / "a").write_bytes(damage)
-    with pytest.raises(CacheError, match=r"shutil.rmtree"), opened(tmp_path) as writer:
+    (keyed_folder(tmp_path).path / "a").write_bytes(damage)
+    with pytest.raises(CacheError, match=r"shutil.rmtree"), growing_folder(tmp_path) as writer:
         writer.append("a", b"more")
-    assert (folder(tmp_path).path / "a").read_bytes() == damage
+    assert (keyed_folder(tmp_path).path / "a").read_bytes() == damage
 
 
-def work(root: Path) -> None:
-    with opened(root) as writer:
+def write_six_parts(root: Path) -> None:
+    with growing_folder(root) as writer:
         for number in range(writer.done, 6):
             writer.append("a", b"%d" % number * (number + 1))
             writer.write(f"part-{number}", b"%d" % number)
@@ -111,17 +116,17 @@ def work(root: Path) -> None:
 def test_a_writer_that_died_at_any_call_and_again_ends_with_the_same_bytes(
     tmp_path: Path,
 ) -> None:
-    def run(root: Path) -> Callable[[], None]:
-        return lambda: work(root)
+    def writing(root: Path) -> Callable[[], None]:
+        return lambda: write_six_parts(root)
 
     with seam() as whole:
-        work(tmp_path / "whole")
-    expected = {p.name: p.read_bytes() for p in folder(tmp_path / "whole").path.iterdir()}
+        write_six_parts(tmp_path / "whole")
+    expected = {p.name: p.read_bytes() for p in keyed_folder(tmp_path / "whole").path.iterdir()}
     for at in range(1, whole.calls + 1):
         root = tmp_path / str(at)
-        assert not survives(run(root), at, torn=True)
-        survives(run(root), at % 7 + 1)
+        assert not survives(writing(root), at, torn=True)
+        survives(writing(root), at % 7 + 1)
         with seam():
-            work(root)
-        found = {p.name: p.read_bytes() for p in folder(root).path.iterdir()}
+            write_six_parts(root)
+        found = {p.name: p.read_bytes() for p in keyed_folder(root).path.iterdir()}
         assert found | {"lock": b""} == expected | {"lock": b""}

@@ -1,5 +1,6 @@
 """Sealed folders are complete or absent."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,7 @@ from crashes import seam, survives
 
 from pipeline_lib import digest
 from pipeline_lib.errors import DamagedFile, Locked, OutputExists
-from pipeline_lib.storage import atomic
+from pipeline_lib.storage import atomic, system_calls
 from pipeline_lib.storage.sealed_folder import (
     SealedFile,
     building,
@@ -17,11 +18,11 @@ from pipeline_lib.storage.sealed_folder import (
 )
 
 
-def build(target: Path, *, replace: bool = False) -> None:
+def build(target: Path, data: bytes = b"abc", *, replace: bool = False) -> None:
     with building(target) as staging:
         payload = staging / "payload"
         (payload / "inner").mkdir()
-        (payload / "inner" / "a").write_bytes(b"abc")
+        (payload / "inner" / "a").write_bytes(data)
         publish(payload, target, "manifest.json", list_files(payload), replace=replace)
 
 
@@ -68,6 +69,45 @@ def test_a_build_that_died_at_any_call_leaves_the_whole_folder_or_none(tmp_path:
         else:
             with seam():
                 build(target)
+
+
+def test_every_file_is_synced_before_the_manifest_and_that_before_the_name_appears(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "payload" / "deep").mkdir(parents=True)
+    (tmp_path / "payload" / "deep" / "data").write_bytes(b"x")
+    with seam() as watched:
+        publish(tmp_path / "payload", tmp_path / "target", "manifest.json", {"files": []})
+    files_and_folders = ["fsync"] * 3
+    manifest = ["write", "fsync", "replace", "fsync"]
+    assert watched.names == [*files_and_folders, *manifest, "rename_new", "fsync"]
+    assert (tmp_path / "target" / "deep" / "data").read_bytes() == b"x"
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+def test_a_replacement_that_died_at_any_call_leaves_the_old_folder_or_the_new(
+    tmp_path: Path, exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(system_calls.system, "exchange", not_supported)
+    with seam() as whole:
+        build(tmp_path / "whole")
+        build(tmp_path / "whole", b"new", replace=True)
+    for at in range(1, whole.calls + 1):
+        target = tmp_path / str(at)
+        with seam():
+            build(target, b"old")
+        survives(lambda target=target: build(target, b"new", replace=True), at, torn=True)
+        staging = target.with_name(target.name + ".incomplete")
+        there = target if target.exists() else staging / "replaced"
+        assert (there / "inner" / "a").read_bytes() in (b"old", b"new")
+        with seam(), pytest.raises(KeyboardInterrupt), building(target):
+            raise KeyboardInterrupt
+        assert (target / "inner" / "a").read_bytes() in (b"old", b"new")
+
+
+def not_supported(one: str, other: str) -> None:
+    raise OSError(errno.EINVAL, "Invalid argument")
 
 
 def test_files_are_checked_in_size_and_on_request_in_content(tmp_path: Path) -> None:

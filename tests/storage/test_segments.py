@@ -17,7 +17,7 @@ def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "SEGMENT", 8)
 
 
-def expected(data: bytes) -> FileRecord:
+def expected_record(data: bytes) -> FileRecord:
     parts = [data[i : i + 8] for i in range(0, len(data), 8)]
     return FileRecord(len(data), tuple(hashlib.sha256(part).hexdigest() for part in parts))
 
@@ -37,14 +37,14 @@ def test_the_record_follows_the_bytes_however_they_arrive_and_across_a_reopening
         record = file.record()
         file.close()
     assert path.read_bytes() == b"".join(pieces)
-    assert record == expected(b"".join(pieces))
+    assert record == expected_record(b"".join(pieces))
     check_segments(path, record, "", full=True)
 
 
 def test_what_lies_behind_the_committed_bytes_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "file.bin"
     path.write_bytes(b"0123456789 and more")
-    SegmentedFile(path, expected(b"0123456789")).close()
+    SegmentedFile(path, expected_record(b"0123456789")).close()
     assert path.read_bytes() == b"0123456789"
 
 
@@ -52,13 +52,13 @@ def test_a_shorter_file_and_a_changed_open_segment_are_damage(tmp_path: Path) ->
     path = tmp_path / "file.bin"
     path.write_bytes(b"012345678x")
     with pytest.raises(DamagedFile, match="not what was committed"):
-        SegmentedFile(path, expected(b"0123456789"))
+        SegmentedFile(path, expected_record(b"0123456789"))
     with pytest.raises(DamagedFile, match="holds 10 bytes but 11"):
-        SegmentedFile(path, expected(b"0123456789a"))
+        SegmentedFile(path, expected_record(b"0123456789a"))
 
 
 def test_a_full_check_finds_a_change_in_any_segment(tmp_path: Path) -> None:
-    path, record = tmp_path / "file.bin", expected(b"0123456789")
+    path, record = tmp_path / "file.bin", expected_record(b"0123456789")
     for place in range(10):
         data = bytearray(b"0123456789")
         data[place] ^= 1
@@ -70,19 +70,19 @@ def test_a_full_check_finds_a_change_in_any_segment(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_damage(tmp_path: Path) -> None:
     with pytest.raises(DamagedFile, match="is missing, 3 bytes were recorded; do it again"):
-        check_segments(tmp_path / "none.bin", expected(b"abc"), "do it again", full=False)
+        check_segments(tmp_path / "none.bin", expected_record(b"abc"), "do it again", full=False)
 
 
 def test_a_whole_file_is_recorded_as_one_that_grew(tmp_path: Path) -> None:
     data = bytes(range(20))
     record = write_segmented(tmp_path / "file.bin", data)
-    assert record == expected(data)
+    assert record == expected_record(data)
     check_segments(tmp_path / "file.bin", record, "", full=True, exact=True)
 
 
 def test_bytes_beyond_the_record_are_a_fault_only_where_none_may_be(tmp_path: Path) -> None:
     path = tmp_path / "file.bin"
     path.write_bytes(b"012345678 and more")
-    check_segments(path, expected(b"012345678"), "", full=True)
+    check_segments(path, expected_record(b"012345678"), "", full=True)
     with pytest.raises(DamagedFile, match="has 18 bytes, 9 were recorded"):
-        check_segments(path, expected(b"012345678"), "", full=False, exact=True)
+        check_segments(path, expected_record(b"012345678"), "", full=False, exact=True)

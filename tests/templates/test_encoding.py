@@ -48,7 +48,7 @@ def encoded(template: Template, conversations: list[list[Turn]]) -> TokenTurns:
     return encode_turns(template, columns)
 
 
-def slowly(turns: list[Turn]) -> tuple[list[int], list[int]]:
+def encoded_by_pieces(turns: list[Turn]) -> tuple[list[int], list[int]]:
     """Ids and mask piece by piece with the reference encoder."""
     reference = tokenizer().encoder("tokenizers")
     ids: list[int] = []
@@ -69,7 +69,7 @@ def test_a_batch_is_what_the_reference_makes_piece_by_piece(
     template: Template, conversations: list[list[Turn]]
 ) -> None:
     tokens = encoded(template, conversations)
-    ids, mask = slowly([turn for turns in conversations for turn in turns])
+    ids, mask = encoded_by_pieces([turn for turns in conversations for turn in turns])
     assert tokens.ids.tolist() == ids
     assert tokens.mask.tolist() == mask
     assert tokens.ids.dtype == np.int32

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import chat_of, contents, stored, tokenizer, turns
+from chat_world import contents, numbered_chat, stored_conversations, tokenizer, turns
 from crashes import seam, survives
 
 from pipeline_lib import selection
@@ -27,8 +27,10 @@ PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="as
 
 @pytest.fixture
 def train(tmp_path: Path) -> Conversations:
-    chats = [chat_of(i, rounds=1 + i % 3) for i in range(30)]
-    return stored(tmp_path / "in", {"chats": chats, "none": [], "pairs": [PAIR]}).train
+    chats = [numbered_chat(i, rounds=1 + i % 3) for i in range(30)]
+    return stored_conversations(
+        tmp_path / "in", {"chats": chats, "none": [], "pairs": [PAIR]}
+    ).train
 
 
 def sft(root: Path, train: Conversations, **options: Any) -> Cache:
@@ -116,7 +118,7 @@ def test_a_changed_choice_builds_another_cache_and_says_which(
 def test_other_content_of_the_same_lengths_builds_another_cache(tmp_path: Path) -> None:
     caches = []
     for answer in ("abc", "abd"):
-        train = stored(tmp_path / answer, {"one": [turns("q", answer)]}).train
+        train = stored_conversations(tmp_path / answer, {"one": [turns("q", answer)]}).train
         caches.append(sft(tmp_path, train))
     assert "raw_fp" in caches[1].explanation
     assert caches[0].folder != caches[1].folder
@@ -135,9 +137,10 @@ def test_another_tokenizer_with_equal_ids_builds_another_cache(
 def test_other_weights_build_another_stream_but_no_other_rows(
     train: Conversations, tmp_path: Path
 ) -> None:
-    site = CacheOptions(tmp_path)
+    cache_options = CacheOptions(tmp_path)
     streams = {
-        pretrain_cache(site, mix(train, {"chats": w}, seed=1), tokenizer()).folder for w in (1, 2)
+        pretrain_cache(cache_options, mix(train, {"chats": w}, seed=1), tokenizer()).folder
+        for w in (1, 2)
     }
     assert len(streams) == 2
     sft(tmp_path, train)
@@ -159,13 +162,14 @@ def test_a_key_names_its_parts_and_no_place(train: Conversations, tmp_path: Path
 def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
     train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: int
 ) -> None:
-    site, mixture = CacheOptions(tmp_path), mix(train, {}, seed=1)
+    cache_options, mixture = CacheOptions(tmp_path), mix(train, {}, seed=1)
 
     def everything() -> list[str]:
         rows = [
-            c(site, train, tokenizer(), max_len=90, limit=limit) for c in (sft_cache, dpo_cache)
+            c(cache_options, train, tokenizer(), max_len=90, limit=limit)
+            for c in (sft_cache, dpo_cache)
         ]
-        return [c.explanation for c in (*rows, pretrain_cache(site, mixture, tokenizer()))]
+        return [c.explanation for c in (*rows, pretrain_cache(cache_options, mixture, tokenizer()))]
 
     everything()
     for module, name in ((selection, "sample"), (caches, "template_for"), (np, "arange")):
@@ -191,7 +195,7 @@ def test_wrong_choices_are_refused(
 
 
 def test_no_conversations_give_an_empty_cache(tmp_path: Path) -> None:
-    train = stored(tmp_path / "in", {"none": []}).train
+    train = stored_conversations(tmp_path / "in", {"none": []}).train
     assert sft(tmp_path, train).size("sft_ids.bin") == 0
 
 
@@ -203,11 +207,11 @@ def test_a_build_that_crashed_anywhere_ends_with_the_bytes_of_one_that_did_not(
     mixture = mix(train, {"chats": 1.5}, seed=2)
 
     def build(root: Path) -> Cache:
-        site = CacheOptions(root, save_every_seconds=0)
+        cache_options = CacheOptions(root, save_every_seconds=0)
         if kind == "pretrain":
-            return pretrain_cache(site, mixture, tokenizer())
-        made = sft_cache if kind == "sft" else dpo_cache
-        return made(site, train, tokenizer(), max_len=100)
+            return pretrain_cache(cache_options, mixture, tokenizer())
+        make_cache = sft_cache if kind == "sft" else dpo_cache
+        return make_cache(cache_options, train, tokenizer(), max_len=100)
 
     with seam() as whole:
         expected = contents(build(tmp_path / "whole").folder)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import control_id, stored, tokenizer, turns
+from chat_world import control_id, stored_conversations, tokenizer, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,29 +36,31 @@ def template() -> Template:
     return template_for(tokenizer())
 
 
-def batch_of(*results: Any) -> ConversationBatch:
+def conversation_batch(*results: Any) -> ConversationBatch:
     """A batch as a store would give it."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
-        train = stored(Path(folder), {"one": list(results)}).train
+        train = stored_conversations(Path(folder), {"one": list(results)}).train
         return train.read(np.arange(len(train)))
 
 
-def text(ids: Any, length: int) -> str:
+def decoded(ids: Any, length: int) -> str:
     return tokenizer().decode(ids[:length].tolist())
 
 
-def size_of(template: Template, *conversation: Turn) -> int:
-    return int(sft_rows(template, batch_of(list(conversation)).turns, 4_000, "drop").lengths[0])
+def row_length(template: Template, *conversation: Turn) -> int:
+    return int(
+        sft_rows(template, conversation_batch(list(conversation)).turns, 4_000, "drop").lengths[0]
+    )
 
 
-def head_of(template: Template, question: str) -> int:
+def prompt_length(template: Template, question: str) -> int:
     """Tokens up to the mark in front of the answer."""
-    return size_of(template, *turns(question, "x")) - 2
+    return row_length(template, *turns(question, "x")) - 2
 
 
-def flagged(fitted: Fitted) -> dict[str, list[int]]:
+def flagged_rows(fitted: Fitted) -> dict[str, list[int]]:
     return {
         name: np.flatnonzero(flags).tolist() for name, flags in fitted.flags.items() if flags.any()
     }
@@ -72,10 +74,10 @@ LONG = [Turn(role="system", content="s"), *turns("first", "one", "second", "two"
 def test_a_row_may_be_exactly_as_long_as_the_width(
     template: Template, spare: int, kept: bool
 ) -> None:
-    width = size_of(template, *SHORT) + spare
-    fitted = sft_rows(template, batch_of(SHORT).turns, width, "drop")
+    width = row_length(template, *SHORT) + spare
+    fitted = sft_rows(template, conversation_batch(SHORT).turns, width, "drop")
     assert fitted.kept.tolist() == [kept]
-    assert flagged(fitted) == ({} if kept else {TOO_LONG: [0]})
+    assert flagged_rows(fitted) == ({} if kept else {TOO_LONG: [0]})
     if kept:
         assert fitted.ids[0, width - spare - 1] == control_id(IM_END)
         assert fitted.mask[0, width - spare - 1] == 1
@@ -85,23 +87,26 @@ def test_a_row_may_be_exactly_as_long_as_the_width(
 
 def test_truncate_turns_drops_the_oldest_and_keeps_the_system_turn(template: Template) -> None:
     expected = [LONG[0], *LONG[3:]]
-    width = size_of(template, *expected)
-    fitted = sft_rows(template, batch_of(SHORT, LONG).turns, width, "truncate_turns")
-    assert text(fitted.ids[1], fitted.lengths[1]) == render(expected)
-    assert flagged(fitted) == {CUT: [1]}
+    width = row_length(template, *expected)
+    fitted = sft_rows(template, conversation_batch(SHORT, LONG).turns, width, "truncate_turns")
+    assert decoded(fitted.ids[1], fitted.lengths[1]) == render(expected)
+    assert flagged_rows(fitted) == {CUT: [1]}
     fitted = sft_rows(
-        template, batch_of(LONG).turns, size_of(template, LONG[0], *LONG[5:]) - 1, "truncate_turns"
+        template,
+        conversation_batch(LONG).turns,
+        row_length(template, LONG[0], *LONG[5:]) - 1,
+        "truncate_turns",
     )
-    assert flagged(fitted) == {TOO_LONG: [0]}
+    assert flagged_rows(fitted) == {TOO_LONG: [0]}
 
 
 def test_truncate_right_cuts_the_end_and_drops_what_has_no_target(template: Template) -> None:
-    width = size_of(template, *SHORT)
+    width = row_length(template, *SHORT)
     long_answer, long_question = turns("Hi", "Yo " * 50), turns("Hi " * 50, "Yo")
-    batch = batch_of(SHORT, long_answer, long_question)
+    batch = conversation_batch(SHORT, long_answer, long_question)
     fitted = sft_rows(template, batch.turns, width, "truncate_right")
     assert fitted.kept.tolist() == [True, True, False]
-    assert flagged(fitted) == {CUT: [1], NO_TARGET: [2]}
+    assert flagged_rows(fitted) == {CUT: [1], NO_TARGET: [2]}
     assert fitted.lengths.tolist() == [width, width]
     assert fitted.mask.any(axis=1).all()
 
@@ -120,7 +125,7 @@ def test_every_row_learns_something_and_every_conversation_is_accounted_for(
     template: Template, lines: list[list[str]], width: int, rule: OverLength
 ) -> None:
     chats = [[t for line in chat for t in turns(line, line)] for chat in lines]
-    fitted = sft_rows(template, batch_of(*chats).turns, width, rule)
+    fitted = sft_rows(template, conversation_batch(*chats).turns, width, rule)
     assert len(fitted.ids) == fitted.kept.sum()
     lost = fitted.flags[TOO_LONG].astype(int) + fitted.flags[NO_TARGET] + fitted.kept
     assert lost.tolist() == [1] * len(chats)
@@ -128,7 +133,7 @@ def test_every_row_learns_something_and_every_conversation_is_accounted_for(
         length = int(fitted.lengths[row])
         assert fitted.mask[row].any()
         assert fitted.mask[row, length:].sum() == 0
-        shown, whole = text(fitted.ids[row], length), render(chats[place])
+        shown, whole = decoded(fitted.ids[row], length), render(chats[place])
         assert whole.startswith(shown) if rule == "truncate_right" else whole.endswith(shown)
 
 
@@ -139,19 +144,21 @@ def pair(prompt: str, chosen: str, rejected: str) -> Pair:
 def test_both_sides_of_a_pair_share_the_prompt_and_are_trained_behind_it(
     template: Template,
 ) -> None:
-    fitted = dpo_rows(template, batch_of(pair("Pick.", "Fine!", "Fine?")), 60, "drop")
+    fitted = dpo_rows(template, conversation_batch(pair("Pick.", "Fine!", "Fine?")), 60, "drop")
     prompt = render([*turns("Pick.")]) + "<|im_start|>assistant<|im_sep|>"
     for side, answer in enumerate(("Fine!", "Fine?")):
         ids, mask = fitted.ids[0, side], fitted.mask[0, side]
-        assert text(ids, fitted.lengths[0, side]) == prompt + answer + IM_END
+        assert decoded(ids, fitted.lengths[0, side]) == prompt + answer + IM_END
         assert tokenizer().decode(ids[mask == 1].tolist()) == answer + IM_END
     assert fitted.ids.dtype == fitted.lengths.dtype == np.int32
 
 
 def test_assistant_turns_of_the_prompt_are_not_trained(template: Template) -> None:
     shared = turns("q", "earlier", "more")
-    made = Pair(shared, turns("x", "n", "y", first="assistant"), turns("z", first="assistant"))
-    fitted = dpo_rows(template, batch_of(made), 200, "drop")
+    preference = Pair(
+        shared, turns("x", "n", "y", first="assistant"), turns("z", first="assistant")
+    )
+    fitted = dpo_rows(template, conversation_batch(preference), 200, "drop")
     sides = [
         tokenizer().decode(i[m == 1].tolist())
         for i, m in zip(fitted.ids[0], fitted.mask[0], strict=True)
@@ -160,12 +167,12 @@ def test_assistant_turns_of_the_prompt_are_not_trained(template: Template) -> No
 
 
 def test_a_pair_is_dropped_if_either_side_is_too_long(template: Template) -> None:
-    batch = batch_of(
+    batch = conversation_batch(
         pair("p", "short", "x " * 90), pair("p", "x " * 90, "short"), pair("p", "a", "b")
     )
     fitted = dpo_rows(template, batch, 60, "drop")
     assert fitted.kept.tolist() == [False, False, True]
-    assert flagged(fitted) == {TOO_LONG: [0, 1]}
+    assert flagged_rows(fitted) == {TOO_LONG: [0, 1]}
 
 
 @pytest.mark.parametrize("longer", [0, 1])
@@ -174,18 +181,18 @@ def test_the_longer_side_of_a_pair_may_be_exactly_as_long_as_the_width(
     template: Template, longer: int, spare: int, kept: bool
 ) -> None:
     answers = ["short", "x y z " * 5]
-    made = pair("p", *(answers if longer else answers[::-1]))
-    width = size_of(template, *turns("p", answers[1])) + spare
+    preference = pair("p", *(answers if longer else answers[::-1]))
+    width = row_length(template, *turns("p", answers[1])) + spare
     for rule in ("drop", "truncate_turns"):
-        fitted = dpo_rows(template, batch_of(made), width, rule)  # type: ignore[arg-type]
+        fitted = dpo_rows(template, conversation_batch(preference), width, rule)  # type: ignore[arg-type]
         assert fitted.kept.tolist() == [kept]
-        assert flagged(fitted) == ({} if kept else {TOO_LONG: [0]})
+        assert flagged_rows(fitted) == ({} if kept else {TOO_LONG: [0]})
         if kept:
             assert fitted.lengths[0, longer] == width - spare > fitted.lengths[0, 1 - longer]
             assert fitted.ids[0, longer, width - spare - 1] == control_id(IM_END)
             assert fitted.mask[0, longer, width - spare - 1] == 1
-    cut = dpo_rows(template, batch_of(made), width, "truncate_right")
-    assert flagged(cut) == ({} if kept else {CUT: [0]})
+    cut = dpo_rows(template, conversation_batch(preference), width, "truncate_right")
+    assert flagged_rows(cut) == ({} if kept else {CUT: [0]})
     assert cut.lengths[0, longer] == min(width, width - spare)
 
 
@@ -198,19 +205,25 @@ def test_a_prompt_as_long_as_the_width_leaves_nothing_to_learn(
     template: Template, rule: OverLength, reason: str, spare: int
 ) -> None:
     question = "why " * 30
-    width = head_of(template, question) + spare
-    chat, made = turns(question, "So be it."), pair(question, "So.", "No.")
-    assert flagged(sft_rows(template, batch_of(chat).turns, width, rule)) == {reason: [0]}
-    assert flagged(dpo_rows(template, batch_of(made), width, rule)) == {reason: [0]}
+    width = prompt_length(template, question) + spare
+    chat, preference = turns(question, "So be it."), pair(question, "So.", "No.")
+    assert flagged_rows(sft_rows(template, conversation_batch(chat).turns, width, rule)) == {
+        reason: [0]
+    }
+    assert flagged_rows(dpo_rows(template, conversation_batch(preference), width, rule)) == {
+        reason: [0]
+    }
 
 
 def test_one_token_behind_the_prompt_is_enough_to_learn_from(template: Template) -> None:
-    width = head_of(template, "why?") + 1
-    fitted = sft_rows(template, batch_of(turns("why?", "So.")).turns, width, "truncate_right")
+    width = prompt_length(template, "why?") + 1
+    fitted = sft_rows(
+        template, conversation_batch(turns("why?", "So.")).turns, width, "truncate_right"
+    )
     assert (fitted.mask.sum(), fitted.mask[0, -1]) == (1, 1)
-    pairs = batch_of(pair("why?", "So.", "No."), pair("why?", "So.", "So?"))
+    pairs = conversation_batch(pair("why?", "So.", "No."), pair("why?", "So.", "So?"))
     fitted = dpo_rows(template, pairs, width, "truncate_right")
-    assert flagged(fitted) == {CUT: [0], EQUAL: [1]}
+    assert flagged_rows(fitted) == {CUT: [0], EQUAL: [1]}
     assert fitted.mask.sum(axis=2).tolist() == [[1, 1]]
 
 
@@ -218,33 +231,35 @@ def test_pairs_that_are_equal_after_a_cut_or_lost_their_answers_are_dropped(
     template: Template,
 ) -> None:
     same, far = "k " * 90, "q " * 90
-    batch = batch_of(
+    batch = conversation_batch(
         pair("p", same + "A", same + "B"), pair(far, "a", "b"), pair("p", "Fine!", "Fine?")
     )
     fitted = dpo_rows(template, batch, 60, "truncate_right")
-    assert flagged(fitted) == {EQUAL: [0], NO_TARGET: [1]}
+    assert flagged_rows(fitted) == {EQUAL: [0], NO_TARGET: [1]}
     assert fitted.kept.tolist() == [False, False, True]
 
 
 def test_truncate_turns_shortens_the_prompt_of_both_sides_alike(template: Template) -> None:
-    made = Pair([*LONG[:6]], turns("x", first="assistant"), turns("y z w", first="assistant"))
+    preference = Pair([*LONG[:6]], turns("x", first="assistant"), turns("y z w", first="assistant"))
     kept = [LONG[0], *LONG[5:6]]
-    width = size_of(template, *kept, *turns("y z w", first="assistant"))
-    fitted = dpo_rows(template, batch_of(made), width, "truncate_turns")
-    assert text(fitted.ids[0, 0], fitted.lengths[0, 0]) == render([*kept, *made.chosen])
-    assert text(fitted.ids[0, 1], fitted.lengths[0, 1]) == render([*kept, *made.rejected])
-    assert flagged(fitted) == {CUT: [0]}
-    assert flagged(dpo_rows(template, batch_of(made), width - 1, "truncate_turns")) == {
-        TOO_LONG: [0]
-    }
+    width = row_length(template, *kept, *turns("y z w", first="assistant"))
+    fitted = dpo_rows(template, conversation_batch(preference), width, "truncate_turns")
+    assert decoded(fitted.ids[0, 0], fitted.lengths[0, 0]) == render([*kept, *preference.chosen])
+    assert decoded(fitted.ids[0, 1], fitted.lengths[0, 1]) == render([*kept, *preference.rejected])
+    assert flagged_rows(fitted) == {CUT: [0]}
+    assert flagged_rows(
+        dpo_rows(template, conversation_batch(preference), width - 1, "truncate_turns")
+    ) == {TOO_LONG: [0]}
 
 
 def test_conversations_that_can_have_no_pair_are_counted(template: Template) -> None:
     batch = with_rejected(
-        batch_of(turns("a text", first="assistant"), turns("q", "word"), SHORT + turns("q", "b c"))
+        conversation_batch(
+            turns("a text", first="assistant"), turns("q", "word"), SHORT + turns("q", "b c")
+        )
     )
     fitted = dpo_rows(template, batch, 100, "drop")
-    assert flagged(fitted) == {NO_PROMPT: [0], NO_OTHER_ORDER: [1]}
+    assert flagged_rows(fitted) == {NO_PROMPT: [0], NO_OTHER_ORDER: [1]}
     assert fitted.kept.tolist() == [False, False, True]
 
 
@@ -258,7 +273,7 @@ def test_kept_pairs_share_their_prompt_and_differ_behind_it(
     template: Template, lines: list[list[str]], width: int, rule: OverLength
 ) -> None:
     chats = [[t for line in chat for t in turns(line, line)] for chat in lines]
-    fitted = dpo_rows(template, with_rejected(batch_of(*chats)), width, rule)
+    fitted = dpo_rows(template, with_rejected(conversation_batch(*chats)), width, rule)
     for ids, mask in zip(fitted.ids, fitted.mask, strict=True):
         prompt = int(np.argmax(mask[0]))
         assert prompt == int(np.argmax(mask[1]))

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import chat_of, stored
+from chat_world import numbered_chat, stored_conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -22,14 +22,18 @@ from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, 
 
 @pytest.fixture
 def mixture(tmp_path: Path) -> Mixture:
-    return mix(stored(tmp_path / "in", {"one": [chat_of(i) for i in range(30)]}).train, {}, seed=1)
+    return mix(
+        stored_conversations(tmp_path / "in", {"one": [numbered_chat(i) for i in range(30)]}).train,
+        {},
+        seed=1,
+    )
 
 
 def test_it_is_trained_once_and_then_loaded(mixture: Mixture, tmp_path: Path) -> None:
-    site = CacheOptions(tmp_path)
-    first = train_tokenizer(mixture, site, vocab_size=290)
+    cache_options = CacheOptions(tmp_path)
+    first = train_tokenizer(mixture, cache_options, vocab_size=290)
     before = (first.folder / "tokenizer.json").stat().st_mtime_ns
-    again = train_tokenizer(mixture, site, vocab_size=290)
+    again = train_tokenizer(mixture, cache_options, vocab_size=290)
     assert again.tokenizer.sha256 == first.tokenizer.sha256
     assert again.explanation.endswith("used as it is")
     assert (first.folder / "tokenizer.json").stat().st_mtime_ns == before
@@ -53,57 +57,57 @@ def test_the_same_texts_give_the_same_file(mixture: Mixture, tmp_path: Path) -> 
 
 
 def test_another_size_budget_or_mixture_trains_another(mixture: Mixture, tmp_path: Path) -> None:
-    site = CacheOptions(tmp_path)
-    train_tokenizer(mixture, site, vocab_size=290)
-    assert "vocab_size" in train_tokenizer(mixture, site, vocab_size=291).explanation
-    small = train_tokenizer(mixture, site, vocab_size=290, max_bytes=50)
+    cache_options = CacheOptions(tmp_path)
+    train_tokenizer(mixture, cache_options, vocab_size=290)
+    assert "vocab_size" in train_tokenizer(mixture, cache_options, vocab_size=291).explanation
+    small = train_tokenizer(mixture, cache_options, vocab_size=290, max_bytes=50)
     assert "max_bytes" in small.explanation
     other = mix(mixture.conversations, {"one": 2}, seed=1)
-    assert "texts_fp" in train_tokenizer(other, site, vocab_size=290).explanation
+    assert "texts_fp" in train_tokenizer(other, cache_options, vocab_size=290).explanation
 
 
 def test_a_changed_file_is_refused_with_the_way_out(mixture: Mixture, tmp_path: Path) -> None:
-    site = CacheOptions(tmp_path)
-    path = train_tokenizer(mixture, site, vocab_size=290).folder / "tokenizer.json"
+    cache_options = CacheOptions(tmp_path)
+    path = train_tokenizer(mixture, cache_options, vocab_size=290).folder / "tokenizer.json"
     before = path.read_bytes()
     path.write_bytes(before + b" ")
     with pytest.raises(CacheError, match=r"tokenizer.json has [\d,]+ bytes.*rmtree"):
-        train_tokenizer(mixture, site, vocab_size=290)
+        train_tokenizer(mixture, cache_options, vocab_size=290)
     path.write_bytes(before[:-1] + b" ")
     with pytest.raises(CacheError, match=r"tokenizer.json was changed.*rmtree"):
-        train_tokenizer(mixture, site, vocab_size=290)
+        train_tokenizer(mixture, cache_options, vocab_size=290)
 
 
 @pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
 def test_a_missing_file_is_refused_too(mixture: Mixture, tmp_path: Path, name: str) -> None:
-    site = CacheOptions(tmp_path)
-    (train_tokenizer(mixture, site, vocab_size=290).folder / name).unlink()
+    cache_options = CacheOptions(tmp_path)
+    (train_tokenizer(mixture, cache_options, vocab_size=290).folder / name).unlink()
     with pytest.raises(CacheError, match=name):
-        train_tokenizer(mixture, site, vocab_size=290)
+        train_tokenizer(mixture, cache_options, vocab_size=290)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> TrainedTokenizer:
+def trained(tmp_path_factory: pytest.TempPathFactory) -> TrainedTokenizer:
     root = tmp_path_factory.mktemp("folder")
-    texts = stored(root / "in", {"one": [chat_of(i) for i in range(30)]}).train
+    texts = stored_conversations(root / "in", {"one": [numbered_chat(i) for i in range(30)]}).train
     return train_tokenizer(mix(texts, {}, seed=1), CacheOptions(root), vocab_size=320)
 
 
 @pytest.fixture(scope="module")
-def foreign(folder: TrainedTokenizer) -> Any:
+def transformers_tokenizer(trained: TrainedTokenizer) -> Any:
     """The folder as ``transformers`` opens it."""
     import transformers
 
-    return transformers.AutoTokenizer.from_pretrained(folder.folder)
+    return transformers.AutoTokenizer.from_pretrained(trained.folder)
 
 
 def test_transformers_opens_the_folder_with_the_same_special_tokens(
-    folder: TrainedTokenizer, foreign: Any
+    trained: TrainedTokenizer, transformers_tokenizer: Any
 ) -> None:
-    assert (foreign.eos_token, foreign.pad_token) == (ENDOFTEXT, PAD)
-    assert foreign.eos_token_id == folder.tokenizer.eos_id
-    assert foreign.pad_token_id == folder.tokenizer.token_id(PAD)
-    assert len(foreign) == folder.tokenizer.vocab_bound
+    assert (transformers_tokenizer.eos_token, transformers_tokenizer.pad_token) == (ENDOFTEXT, PAD)
+    assert transformers_tokenizer.eos_token_id == trained.tokenizer.eos_id
+    assert transformers_tokenizer.pad_token_id == trained.tokenizer.token_id(PAD)
+    assert len(transformers_tokenizer) == trained.tokenizer.vocab_bound
 
 
 WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
@@ -117,35 +121,37 @@ WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
     )
 )
 def test_its_chat_template_gives_our_text_ids_and_mask(
-    folder: TrainedTokenizer, foreign: Any, turns: list[Turn]
+    trained: TrainedTokenizer, transformers_tokenizer: Any, turns: list[Turn]
 ) -> None:
-    assert foreign.apply_chat_template(turns, tokenize=False) == render(turns)
-    found = foreign.apply_chat_template(
+    assert transformers_tokenizer.apply_chat_template(turns, tokenize=False) == render(turns)
+    found = transformers_tokenizer.apply_chat_template(
         turns, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
     )
     roles = np.array([ROLES.index(turn["role"]) for turn in turns], np.int8)
     columns = in_columns([([turn["content"].encode() for turn in turns], roles)])
-    ours = encode_turns(template_for(folder.tokenizer), columns)
+    ours = encode_turns(template_for(trained.tokenizer), columns)
     assert found["input_ids"] == ours.ids.tolist()
     assert found["assistant_masks"] == ours.mask.tolist()
 
 
-def test_a_prompt_for_generation_opens_an_assistant_turn(foreign: Any) -> None:
-    text = foreign.apply_chat_template(chat_of(1)[:1], tokenize=False, add_generation_prompt=True)
-    assert text == render(chat_of(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
+def test_a_prompt_for_generation_opens_an_assistant_turn(transformers_tokenizer: Any) -> None:
+    text = transformers_tokenizer.apply_chat_template(
+        numbered_chat(1)[:1], tokenize=False, add_generation_prompt=True
+    )
+    assert text == render(numbered_chat(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
 
 
 def test_texts_with_too_few_pairs_give_fewer_ids_and_a_warning_with_both_numbers(
     mixture: Mixture, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    site = CacheOptions(tmp_path)
-    train_tokenizer(mixture, site, vocab_size=290)
+    cache_options = CacheOptions(tmp_path)
+    train_tokenizer(mixture, cache_options, vocab_size=290)
     assert "ran out" not in caplog.text
     for _ in range(2):  # also when it is only loaded
         caplog.clear()
-        made = train_tokenizer(mixture, site, vocab_size=5_000).tokenizer
-        assert f"has {made.vocab_bound} ids, vocab_size asked for 5,000" in caplog.text
-    assert 290 < made.vocab_bound < 1_000
+        tokenizer = train_tokenizer(mixture, cache_options, vocab_size=5_000).tokenizer
+        assert f"has {tokenizer.vocab_bound} ids, vocab_size asked for 5,000" in caplog.text
+    assert 290 < tokenizer.vocab_bound < 1_000
 
 
 def test_sizes_and_budgets_that_can_not_be_are_refused(mixture: Mixture, tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from tokenizer_kinds import (
     O200K_SPLIT,
     SOME,
     gpt4,
-    json_of,
-    split_by,
-    telling,
+    split_pre_tokenizer,
+    tokenizer_json,
+    word_end_tokenizer,
     word_level,
 )
 from tokenizers import Tokenizer, pre_tokenizers
@@ -29,16 +29,16 @@ from pipeline_lib.tokenization.reference import Encoded, ReferenceEncoder
 
 
 @pytest.fixture(scope="module", params=BYTE_LEVEL, ids=lambda make: make.__name__)
-def pair(request: pytest.FixtureRequest) -> tuple[ReferenceEncoder, FastEncoder]:
-    data = json_of(request.param)
+def encoders(request: pytest.FixtureRequest) -> tuple[ReferenceEncoder, FastEncoder]:
+    data = tokenizer_json(request.param)
     return ReferenceEncoder(data), FastEncoder(data)
 
 
 def test_the_fast_encoder_is_chosen_for_byte_level_tokenizers(
-    pair: tuple[ReferenceEncoder, FastEncoder],
+    encoders: tuple[ReferenceEncoder, FastEncoder],
 ) -> None:
-    assert choose_encoder(pair[0], "gigatoken").name == "gigatoken"
-    assert choose_encoder(pair[0], "auto").version == pair[1].version
+    assert choose_encoder(encoders[0], "gigatoken").name == "gigatoken"
+    assert choose_encoder(encoders[0], "auto").version == encoders[1].version
 
 
 PIECES = st.sampled_from(
@@ -52,9 +52,9 @@ TEXTS = st.lists(st.text(max_size=8) | PIECES, max_size=12).map("".join)
 @example(found=["", " ", "a" * 5_000, " " * 5_000, "\n" * 999])
 @settings(max_examples=150)
 def test_both_encoders_agree_on_random_texts(
-    pair: tuple[ReferenceEncoder, FastEncoder], found: list[str]
+    encoders: tuple[ReferenceEncoder, FastEncoder], found: list[str]
 ) -> None:
-    compare(*pair, [text.encode() for text in found])
+    compare(*encoders, [text.encode() for text in found])
 
 
 def every_character(first: int, stop: int) -> Iterator[list[bytes]]:
@@ -65,7 +65,7 @@ def every_character(first: int, stop: int) -> Iterator[list[bytes]]:
 
 
 def test_both_encoders_cut_words_alike_at_every_character_that_has_a_class() -> None:
-    data = telling(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    data = word_end_tokenizer(pre_tokenizers.ByteLevel(add_prefix_space=False))
     reference, fast = ReferenceEncoder(data), FastEncoder(data)
     for found in [*every_character(1, 0x34_000), *every_character(0xE0_000, 0xE0_200)]:
         right, given = reference.encode(found), fast.encode(found)
@@ -76,7 +76,7 @@ def test_both_encoders_cut_words_alike_at_every_character_that_has_a_class() -> 
 @pytest.mark.parametrize("pattern", [None, GPT4_SPLIT, O200K_SPLIT], ids=["gpt2", "gpt4", "o200k"])
 def test_both_encoders_cut_words_alike_at_every_character_there_is(pattern: str | None) -> None:
     whole = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    data = telling(whole if pattern is None else split_by(pattern))
+    data = word_end_tokenizer(whole if pattern is None else split_pre_tokenizer(pattern))
     reference, fast = ReferenceEncoder(data), FastEncoder(data)
     for found in every_character(1, 0x110_000):
         assert np.array_equal(reference.encode(found).ids, fast.encode(found).ids)
@@ -86,7 +86,7 @@ def test_both_encoders_cut_words_alike_at_every_character_there_is(pattern: str 
 def test_a_tokenizer_of_another_family_falls_back_or_agrees(
     make: Callable[[], Tokenizer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    reference = ReferenceEncoder(json_of(make))
+    reference = ReferenceEncoder(tokenizer_json(make))
     documents = [text.encode() for text in texts(20)]
     chosen = choose_encoder(reference)
     chosen = confirm(reference, chosen, "auto", documents, chosen.encode(documents))
@@ -99,14 +99,14 @@ def test_a_tokenizer_of_another_family_falls_back_or_agrees(
 def test_a_normalizer_or_a_prefix_space_is_honoured_or_falls_back(
     make: Callable[[], Tokenizer],
 ) -> None:
-    reference = ReferenceEncoder(json_of(make))
+    reference = ReferenceEncoder(tokenizer_json(make))
     chosen = choose_encoder(reference)
     compare(reference, chosen, [text.encode() for text in SOME])
 
 
 def test_a_tokenizer_the_fast_encoder_can_not_do_is_an_error_when_it_is_demanded() -> None:
     with pytest.raises(EncoderMismatch, match=r"gigatoken can not be used here: .*; choose --enc"):
-        choose_encoder(ReferenceEncoder(json_of(word_level)), "gigatoken")
+        choose_encoder(ReferenceEncoder(tokenizer_json(word_level)), "gigatoken")
 
 
 def test_the_reference_is_used_when_it_is_asked_for() -> None:
@@ -120,7 +120,7 @@ def test_an_unknown_kind_of_encoder_is_a_wrong_argument() -> None:
 
 
 def test_a_mismatch_shows_both_ids_and_the_text() -> None:
-    one, other = ReferenceEncoder(tokenizer_bytes()), ReferenceEncoder(json_of(gpt4))
+    one, other = ReferenceEncoder(tokenizer_bytes()), ReferenceEncoder(tokenizer_json(gpt4))
     with pytest.raises(EncoderMismatch, match=r"gives \[.*\]... where .* gives .* text b'the rive"):
         compare(one, other, [b"a", b"the river"])
 
@@ -129,7 +129,7 @@ def test_where_all_documents_are_long_their_beginnings_are_compared() -> None:
     long = [b"the river " * 10_000]
     reference, fast = ReferenceEncoder(tokenizer_bytes()), FastEncoder(tokenizer_bytes())
     assert confirm(reference, fast, "auto", long, fast.encode(long)) is fast
-    other = FastEncoder(json_of(gpt4))
+    other = FastEncoder(tokenizer_json(gpt4))
     assert confirm(reference, other, "auto", long, other.encode(long)) is reference
 
 

@@ -6,7 +6,12 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from corpora import EOS, texts, tokenizer_bytes
-from tokenizer_kinds import json_of, specials_before_ordinary, telling, with_runs_of_spaces
+from tokenizer_kinds import (
+    specials_before_ordinary,
+    tokenizer_json,
+    with_runs_of_spaces,
+    word_end_tokenizer,
+)
 from tokenizers import pre_tokenizers
 
 from pipeline_lib.tokenization import fast as fast_module
@@ -16,7 +21,7 @@ from pipeline_lib.tokenization.reference import ReferenceEncoder, open_reference
 
 
 def test_a_text_with_letters_that_only_one_library_knows_keeps_its_place() -> None:
-    data = telling(pre_tokenizers.ByteLevel(add_prefix_space=False))
+    data = word_end_tokenizer(pre_tokenizers.ByteLevel(add_prefix_space=False))
     reference, fast = ReferenceEncoder(data), FastEncoder(data)
     found = [b"", b"the stone", " the\U00032532of".encode(), b"", b"of", "A\ua7cea".encode()]
     right, given = reference.encode(found), fast.encode(found)
@@ -44,19 +49,19 @@ def test_the_text_of_a_special_token_is_encoded_as_text() -> None:
 
 
 def test_ordinary_added_tokens_keep_their_meaning() -> None:
-    data = json_of(with_runs_of_spaces)
+    data = tokenizer_json(with_runs_of_spaces)
     run = open_reference(data).token_to_id(" " * 12)
     for encoder in (ReferenceEncoder(data), FastEncoder(data)):
         assert run in encoder.encode([b"x" + b" " * 12 + b"y"]).ids.tolist()
 
 
 def test_callers_in_several_threads_get_their_own_ids_while_the_engine_is_renewed() -> None:
-    made = tokenizer_bytes()
-    fast = FastEncoder(made, renew_bytes=3_000)
+    data = tokenizer_bytes()
+    fast = FastEncoder(data, renew_bytes=3_000)
     parts = [[text.encode() for text in texts(40, first=40 * part)] for part in range(24)]
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(fast.encode, parts))
-    reference = ReferenceEncoder(made)
+    reference = ReferenceEncoder(data)
     for part, encoded in zip(parts, found, strict=True):
         right = reference.encode(part)
         assert np.array_equal(encoded.ids, right.ids)
@@ -86,7 +91,7 @@ def test_forgetting_on_demand_renews_the_engine_once_it_has_seen_much(
 
 
 def test_a_normalised_file_loses_its_special_tokens_without_a_second_parse() -> None:
-    for data in (json_of(specials_before_ordinary), json_of(with_runs_of_spaces)):
+    for data in (tokenizer_json(specials_before_ordinary), tokenizer_json(with_runs_of_spaces)):
         fields = {**json.loads(data), "post_processor": None}
         for text in (json.dumps(fields), json.dumps(fields, separators=(",", ":"))):
             found = json.loads(fast_module._without_special_tokens(text))

@@ -17,11 +17,11 @@ from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 
-def changed(**fields: Any) -> bytes:
+def changed_json(**fields: Any) -> bytes:
     return json.dumps({**json.loads(tokenizer_bytes()), **fields}).encode()
 
 
-def words(count: int, *, hole: int = 0, special: bool = True) -> bytes:
+def word_level_json(count: int, *, hole: int = 0, special: bool = True) -> bytes:
     """A word-level tokenizer of ``count`` ids, the last one the end token, behind a hole."""
     vocabulary = {f"w{n}": n for n in range(count - 1)}
     last = count - 1 + hole
@@ -34,11 +34,11 @@ def words(count: int, *, hole: int = 0, special: bool = True) -> bytes:
     return json.dumps(fields).encode()
 
 
-def loaded(folder: Path, data: bytes | None = None, **config: Any) -> Tokenizer:
+def loaded_tokenizer(folder: Path, data: bytes | None = None, **config: Any) -> Tokenizer:
     return load_tokenizer(tokenizer_file(folder / "tokenizer", data, **config))
 
 
-def ids(tokenizer: Tokenizer, text: str) -> list[int]:
+def token_ids(tokenizer: Tokenizer, text: str) -> list[int]:
     return tokenizer.encoder("tokenizers").encode([text.encode()]).ids.tolist()
 
 
@@ -51,9 +51,9 @@ def test_a_file_a_folder_and_a_string_are_the_same_tokenizer(tmp_path: Path) -> 
 
 
 def test_the_identity_is_that_of_the_content_not_of_the_place(tmp_path: Path) -> None:
-    one, two = (loaded(tmp_path / name) for name in ("one", "two"))
+    one, two = (loaded_tokenizer(tmp_path / name) for name in ("one", "two"))
     assert one == two
-    other = loaded(tmp_path / "three", byte_level_tokenizer(texts(50), vocab_size=301))
+    other = loaded_tokenizer(tmp_path / "three", byte_level_tokenizer(texts(50), vocab_size=301))
     assert other.sha256 != one.sha256
 
 
@@ -80,7 +80,10 @@ PROCESSOR = {
 def test_what_a_file_carries_besides_its_vocabulary_changes_no_id(
     tmp_path: Path, saved: dict[str, Any], kind: str
 ) -> None:
-    plain, other = loaded(tmp_path / "plain"), loaded(tmp_path / "other", changed(**saved))
+    plain, other = (
+        loaded_tokenizer(tmp_path / "plain"),
+        loaded_tokenizer(tmp_path / "other", changed_json(**saved)),
+    )
     document = ["x" * 1_000, "a", ""]
     found = [t.encoder(kind).encode([d.encode() for d in document]) for t in (plain, other)]
     assert found[0].ids.tolist() == found[1].ids.tolist()
@@ -101,23 +104,23 @@ def test_what_a_file_carries_besides_its_vocabulary_changes_no_id(
 def test_the_dtype_follows_the_largest_id_holes_included(
     tmp_path: Path, count: int, hole: int, dtype: str
 ) -> None:
-    found = loaded(tmp_path, words(count, hole=hole))
+    found = loaded_tokenizer(tmp_path, word_level_json(count, hole=hole))
     assert (found.vocab_bound, found.dtype) == (count + hole, np.dtype(dtype))
     assert found.eos_id == count + hole - 1 == found.metadata()["vocab_size"] - 1
 
 
 def test_the_highest_of_65536_ids_fits_two_bytes(tmp_path: Path) -> None:
-    found = loaded(tmp_path, words(65_536))
-    assert ids(found, "w65534 w0") == [65_534, 0]
+    found = loaded_tokenizer(tmp_path, word_level_json(65_536))
+    assert token_ids(found, "w65534 w0") == [65_534, 0]
     assert np.array([65_535]).astype(found.dtype).tolist() == [found.eos_id]
 
 
 def test_the_end_token_of_the_configuration_comes_before_the_default(tmp_path: Path) -> None:
     data = byte_level_tokenizer(texts(9), special_tokens=(EOS, "</s>"))
-    assert loaded(tmp_path / "a", data).eos_token == EOS
-    assert loaded(tmp_path / "b", data, eos_token="</s>").eos_token == "</s>"
+    assert loaded_tokenizer(tmp_path / "a", data).eos_token == EOS
+    assert loaded_tokenizer(tmp_path / "b", data, eos_token="</s>").eos_token == "</s>"
     asked = {"content": "</s>", "lstrip": False, "special": True}
-    assert loaded(tmp_path / "c", data, eos_token=asked).eos_id == 1
+    assert loaded_tokenizer(tmp_path / "c", data, eos_token=asked).eos_id == 1
 
 
 def test_an_end_token_that_is_asked_for_comes_first(tmp_path: Path) -> None:
@@ -128,9 +131,9 @@ def test_an_end_token_that_is_asked_for_comes_first(tmp_path: Path) -> None:
 
 def test_a_tokenizer_without_an_end_token_lists_the_special_ones(tmp_path: Path) -> None:
     with pytest.raises(TokenizerError, match=r"names no end token .*: none; choose .* --eos-token"):
-        loaded(tmp_path / "a", byte_level_tokenizer(special_tokens=()))
+        loaded_tokenizer(tmp_path / "a", byte_level_tokenizer(special_tokens=()))
     with pytest.raises(TokenizerError, match=r"special tokens: <s>, <pad>; choose the one"):
-        loaded(tmp_path / "b", byte_level_tokenizer(special_tokens=("<s>", "<pad>")))
+        loaded_tokenizer(tmp_path / "b", byte_level_tokenizer(special_tokens=("<s>", "<pad>")))
 
 
 def test_an_end_token_that_is_not_in_the_vocabulary_is_refused(tmp_path: Path) -> None:
@@ -147,7 +150,7 @@ def test_an_ordinary_added_token_becomes_special_when_it_ends_documents(tmp_path
     found = load_tokenizer(
         tokenizer_file(tmp_path / "t", json.dumps(fields).encode()), eos_token=EOS
     )
-    assert found.eos_id not in ids(found, f"a {EOS} b")
+    assert found.eos_id not in token_ids(found, f"a {EOS} b")
 
 
 def test_the_text_of_control_tokens_inside_documents_stays_text(tmp_path: Path) -> None:
@@ -193,28 +196,28 @@ def test_an_added_token_the_library_would_number_otherwise_is_refused(tmp_path: 
     with pytest.raises(
         TokenizerError, match="'<extra>' has id 700 in the file but the library num"
     ):
-        loaded(tmp_path, json.dumps(fields).encode())
+        loaded_tokenizer(tmp_path, json.dumps(fields).encode())
 
 
 def test_another_file_than_the_pinned_one_is_refused(tmp_path: Path) -> None:
     path = tokenizer_file(tmp_path / "tokenizer")
     pinned = load_tokenizer(path).revision
     assert load_tokenizer(path, revision=pinned).revision == pinned
-    path.write_bytes(changed(model=json.loads(byte_level_tokenizer(vocab_size=280))["model"]))
+    path.write_bytes(changed_json(model=json.loads(byte_level_tokenizer(vocab_size=280))["model"]))
     with pytest.raises(TokenizerError, match=f"is sha256:.*, but {pinned} was asked for"):
         load_tokenizer(path, revision=pinned)
 
 
 def test_tokens_have_numbers_and_numbers_have_text(tmp_path: Path) -> None:
-    found = loaded(tmp_path)
+    found = loaded_tokenizer(tmp_path)
     assert found.token_id(EOS) == found.eos_id == 0
     with pytest.raises(TokenizerError, match="has no token '<nope>'"):
         found.token_id("<nope>")
-    assert found.decode([*ids(found, "the river 語"), 0]) == f"the river 語{EOS}"
+    assert found.decode([*token_ids(found, "the river 語"), 0]) == f"the river 語{EOS}"
 
 
 def test_metadata_names_what_checkpoints_record(tmp_path: Path) -> None:
-    found = loaded(tmp_path).metadata()
+    found = loaded_tokenizer(tmp_path).metadata()
     assert set(found) == {
         "repository", "revision", "sha256", "vocab_size", "eos_token", "eos_id", "use_fast",
         "add_special_tokens", "append_eos",
@@ -256,5 +259,5 @@ def test_a_trained_tokenizer_gives_every_text_back(tmp_path: Path) -> None:
     path = tokenizer_file(tmp_path / "t", train_bpe(texts(30), vocab_size=400).json)
     found = load_tokenizer(path)
     for text in ("the river", "  leading", "日本語 👩‍👧\x00\ufeff", "\r\n\t"):
-        assert found.decode(ids(found, text)) == text
+        assert found.decode(token_ids(found, text)) == text
     assert [found.token_id(token) for token in CONTROL_TOKENS] == [0, 1, 2, 3, 4]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from pipeline_lib.tokenization.training_texts import LONGEST, TrainingTexts, cut_runs
 
 
-def runs(text: str) -> list[int]:
+def run_lengths(text: str) -> list[int]:
     return [len(list(group)) for _, group in itertools.groupby(text, str.isspace)]
 
 
@@ -21,8 +21,8 @@ def test_long_runs_are_cut_and_nothing_is_lost(parts: list[tuple[str, int]]) -> 
     text = "".join(letter * times for letter, times in parts)
     pieces = cut_runs(text)
     assert "".join(pieces) == text
-    assert all(run <= LONGEST for piece in pieces for run in runs(piece))
-    assert len(pieces) == 1 or max(runs(text)) > LONGEST
+    assert all(run <= LONGEST for piece in pieces for run in run_lengths(piece))
+    assert len(pieces) == 1 or max(run_lengths(text)) > LONGEST
 
 
 @given(

@@ -7,7 +7,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from chat_world import chat_of, control_id, loaded, stored, tokenizer, turns, wide_tokenizer
+from chat_world import (
+    control_id,
+    numbered_chat,
+    stored_conversations,
+    tokenizer,
+    tokenizer_from_json,
+    turns,
+    wide_tokenizer,
+)
 from published_folders import publish
 from torch.utils.data import DataLoader
 
@@ -28,11 +36,11 @@ KINDS = ("shards", "pretrain", "sft", "dpo")
 
 @pytest.fixture
 def train(tmp_path: Path) -> Conversations:
-    chats = [chat_of(i, rounds=1 + i % 3) for i in range(20)]
-    return stored(tmp_path / "in", {"chats": chats, "pairs": [PAIR]}).train
+    chats = [numbered_chat(i, rounds=1 + i % 3) for i in range(20)]
+    return stored_conversations(tmp_path / "in", {"chats": chats, "pairs": [PAIR]}).train
 
 
-def make(kind: str, train: Conversations, root: Path) -> TokenDataset:
+def make_dataset(kind: str, train: Conversations, root: Path) -> TokenDataset:
     if kind == "shards":
         folder = root / "shards"
         return ShardedTokenDataset(
@@ -42,22 +50,22 @@ def make(kind: str, train: Conversations, root: Path) -> TokenDataset:
         )
     if kind == "pretrain":
         return PretrainDataset(mix(train, {}, seed=1), tokenizer(), CacheOptions(root), max_len=32)
-    made = SFTDataset if kind == "sft" else DPODataset
-    return made(train, tokenizer(), CacheOptions(root), max_len=128)
+    dataset_class = SFTDataset if kind == "sft" else DPODataset
+    return dataset_class(train, tokenizer(), CacheOptions(root), max_len=128)
 
 
 @pytest.fixture(params=KINDS)
 def dataset(request: pytest.FixtureRequest, train: Conversations, tmp_path: Path) -> TokenDataset:
-    return make(request.param, train, tmp_path)
+    return make_dataset(request.param, train, tmp_path)
 
 
-def flat(sample: Any) -> list[list[int]]:
+def token_lists(sample: Any) -> list[list[int]]:
     return [t.tolist() for t in (sample.values() if isinstance(sample, dict) else sample)]
 
 
 def test_negative_places_count_from_the_end_and_others_are_outside(dataset: TokenDataset) -> None:
     size = len(dataset)
-    assert flat(dataset[-1]) == flat(dataset[size - 1])
+    assert token_lists(dataset[-1]) == token_lists(dataset[size - 1])
     for outside in (size, -size - 1):
         with pytest.raises(IndexError, match=f"sample {outside} of {size}"):
             dataset[outside]
@@ -65,7 +73,9 @@ def test_negative_places_count_from_the_end_and_others_are_outside(dataset: Toke
 
 def test_many_samples_at_once_are_the_samples_one_by_one(dataset: TokenDataset) -> None:
     batch = dataset.__getitems__([3, 0, -1])
-    assert [flat(sample) for sample in batch] == [flat(dataset[i]) for i in (3, 0, -1)]
+    assert [token_lists(sample) for sample in batch] == [
+        token_lists(dataset[i]) for i in (3, 0, -1)
+    ]
     assert len(batch) == 3
 
 
@@ -74,32 +84,32 @@ def test_every_tensor_is_int64_and_may_be_written_to(dataset: TokenDataset) -> N
     for tensor in sample.values() if isinstance(sample, dict) else sample:
         assert tensor.dtype == torch.int64
         tensor[0] = 7
-    assert flat(dataset[0]) != flat(sample)
+    assert token_lists(dataset[0]) != token_lists(sample)
 
 
 def test_a_loader_serves_each_sample_once_in_whole_batches(dataset: TokenDataset) -> None:
     batches = list(loader(dataset, 4, seed=5))
     first = [t for b in batches for t in (b["input_ids"] if isinstance(b, dict) else b[0]).tolist()]
     assert len(first) == len(dataset)
-    assert sorted(first) == sorted(flat(dataset[i])[0] for i in range(len(dataset)))
+    assert sorted(first) == sorted(token_lists(dataset[i])[0] for i in range(len(dataset)))
 
 
 def test_an_ordinary_loader_works_too(dataset: TokenDataset) -> None:
     batch = next(iter(DataLoader(dataset, batch_size=3)))
     tensors = list(batch.values()) if isinstance(batch, dict) else batch
     assert [t.shape[0] for t in tensors] == [3] * len(tensors)
-    assert tensors[0][1].tolist() == flat(dataset[1])[0]
+    assert tensors[0][1].tolist() == token_lists(dataset[1])[0]
 
 
 def test_it_travels_to_a_worker_by_path(dataset: TokenDataset) -> None:
     dataset[0]
     again = pickle.loads(pickle.dumps(dataset))
-    assert flat(again[-1]) == flat(dataset[-1])
+    assert token_lists(again[-1]) == token_lists(dataset[-1])
     assert again.fingerprint == dataset.fingerprint
 
 
 def test_two_worker_processes_give_the_same_samples(train: Conversations, tmp_path: Path) -> None:
-    dataset = make("sft", train, tmp_path)
+    dataset = make_dataset("sft", train, tmp_path)
     alone = list(DataLoader(dataset, batch_size=4))
     shared = list(DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="spawn"))
     assert [b["input_ids"].tolist() for b in shared] == [b["input_ids"].tolist() for b in alone]
@@ -107,7 +117,7 @@ def test_two_worker_processes_give_the_same_samples(train: Conversations, tmp_pa
 
 def test_a_loader_goes_on_at_a_saved_position(dataset: TokenDataset) -> None:
     def ids(batch: Any) -> Any:
-        return flat(batch)[0]
+        return token_lists(batch)[0]
 
     whole = [ids(batch) for batch in loader(dataset, 2, seed=9)]
     first = loader(dataset, 2, seed=9)
@@ -138,9 +148,9 @@ def test_windows_tell_documents_and_places_in_them_when_asked(tmp_path: Path) ->
     assert (x.tolist(), y.tolist()) == (tokens[:6], tokens[1:7])
     assert documents.tolist() == [0, 0, 0, 1, 1, 2]
     assert positions.tolist() == [0, 1, 2, 0, 1, 0]
-    assert flat(dataset[1])[2:] == [[0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1]]
+    assert token_lists(dataset[1])[2:] == [[0, 0, 0, 0, 1, 1], [0, 1, 2, 3, 0, 1]]
     only = ShardedTokenDataset(folder, "train", 6, positions=True)
-    assert flat(only.__getitems__([0, 1])[1])[2:] == [[0, 1, 2, 3, 0, 1]]
+    assert token_lists(only.__getitems__([0, 1])[1])[2:] == [[0, 1, 2, 3, 0, 1]]
     assert len(ShardedTokenDataset(folder, "train", 6)[0]) == 2
     assert next(iter(loader(dataset, 2, seed=0)))[3].shape == (2, 6)
 
@@ -186,9 +196,9 @@ def test_a_window_longer_than_the_stream_leaves_no_samples(
 
 
 def test_another_width_cuts_the_same_stream(train: Conversations, tmp_path: Path) -> None:
-    mixture, site = mix(train, {}, seed=1), CacheOptions(tmp_path)
-    narrow = PretrainDataset(mixture, tokenizer(), site, max_len=16)
-    wide = PretrainDataset(mixture, tokenizer(), site, max_len=32)
+    mixture, cache_options = mix(train, {}, seed=1), CacheOptions(tmp_path)
+    narrow = PretrainDataset(mixture, tokenizer(), cache_options, max_len=16)
+    wide = PretrainDataset(mixture, tokenizer(), cache_options, max_len=32)
     assert wide.cache.folder == narrow.cache.folder
     assert wide.fingerprint != narrow.fingerprint
 
@@ -230,10 +240,10 @@ def test_a_dataset_says_why_its_cache_was_used_and_what_it_left_out(
     assert again.explain().endswith("used as it is")
 
 
-@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
-def test_no_conversations_are_an_empty_dataset(tmp_path: Path, made: Any) -> None:
-    none = stored(tmp_path / "in", {"none": []}).train
-    dataset = made(none, tokenizer(), CacheOptions(tmp_path), max_len=8)
+@pytest.mark.parametrize("dataset_class", [SFTDataset, DPODataset])
+def test_no_conversations_are_an_empty_dataset(tmp_path: Path, dataset_class: Any) -> None:
+    none = stored_conversations(tmp_path / "in", {"none": []}).train
+    dataset = dataset_class(none, tokenizer(), CacheOptions(tmp_path), max_len=8)
     assert len(dataset) == 0
     with pytest.raises(IndexError, match="sample 0 of 0: there is nothing that fits"):
         dataset[0]
@@ -241,28 +251,31 @@ def test_no_conversations_are_an_empty_dataset(tmp_path: Path, made: Any) -> Non
         loader(dataset, 2)
 
 
-@pytest.mark.parametrize("made", [SFTDataset, DPODataset])
+@pytest.mark.parametrize("dataset_class", [SFTDataset, DPODataset])
 def test_rows_longer_than_the_whole_corpus_lose_nothing(
-    train: Conversations, tmp_path: Path, made: Any
+    train: Conversations, tmp_path: Path, dataset_class: Any
 ) -> None:
-    dataset = made(train, tokenizer(), CacheOptions(tmp_path), max_len=20_000)
+    dataset = dataset_class(train, tokenizer(), CacheOptions(tmp_path), max_len=20_000)
     assert len(dataset) == len(train)
     lengths = dataset.lengths(np.arange(len(dataset)))
     assert lengths.sum() < 20_000
-    ids = flat(dataset[-1])[0]
+    ids = token_lists(dataset[-1])[0]
     assert set(ids[int(lengths.flat[-1]) + 99 :]) == {control_id(PAD)}
 
 
 def test_padding_that_is_the_end_of_a_document_is_told_from_it_by_place(tmp_path: Path) -> None:
-    shared = loaded(tokenizer().json, eos_token=PAD)
+    shared = tokenizer_from_json(tokenizer().json, eos_token=PAD)
     assert shared.eos_id == shared.token_id(PAD)
     chats = [turns("q", f"see {PAD}"), turns("q q q", "a a b")]
-    train = stored(tmp_path / "in", {"one": chats}).train
-    site = CacheOptions(tmp_path)
-    stream = PretrainDataset(mix(train, {}, seed=1), shared, site, max_len=8)
-    served = [token for i in range(len(stream)) for token in flat(stream[i])[0]]
+    train = stored_conversations(tmp_path / "in", {"one": chats}).train
+    cache_options = CacheOptions(tmp_path)
+    stream = PretrainDataset(mix(train, {}, seed=1), shared, cache_options, max_len=8)
+    served = [token for i in range(len(stream)) for token in token_lists(stream[i])[0]]
     assert 1 <= served.count(shared.eos_id) <= 2
-    sft, dpo = (made(train, shared, site, max_len=64) for made in (SFTDataset, DPODataset))
+    sft, dpo = (
+        dataset_class(train, shared, cache_options, max_len=64)
+        for dataset_class in (SFTDataset, DPODataset)
+    )
     for row, chat in enumerate(chats):
         sample, length = sft[row], int(sft.lengths(np.array([row]))[0])
         assert sample["attention_mask"].tolist() == [1] * length + [0] * (64 - length)
@@ -273,14 +286,14 @@ def test_padding_that_is_the_end_of_a_document_is_told_from_it_by_place(tmp_path
 
 
 def test_ids_of_a_large_vocabulary_arrive_whole(train: Conversations, tmp_path: Path) -> None:
-    wide, site = wide_tokenizer(), CacheOptions(tmp_path)
-    sft = SFTDataset(train, wide, site, max_len=256)
+    wide, cache_options = wide_tokenizer(), CacheOptions(tmp_path)
+    sft = SFTDataset(train, wide, cache_options, max_len=256)
     for row in (0, len(sft) - 1):
         sample = sft[row]
         shown = sample["input_ids"][sample["attention_mask"] == 1].tolist()
         assert wide.decode(shown) == render(train[row])
         assert max(shown) > 200_000
-    chosen = DPODataset(train, wide, site, max_len=256)[-1][0].tolist()
+    chosen = DPODataset(train, wide, cache_options, max_len=256)[-1][0].tolist()
     assert chosen.count(wide.token_id(IM_END)) == 2
 
 

@@ -24,7 +24,7 @@ class InMemory(MappedFile):
 SIZES = st.lists(st.integers(1, 12), max_size=6)
 
 
-def windows_of(sizes: list[int], length: int) -> tuple[ShardWindows, int]:
+def in_memory_windows(sizes: list[int], length: int) -> tuple[ShardWindows, int]:
     ends = np.cumsum([0, *sizes])
     shards = [InMemory(list(range(a, b))) for a, b in pairwise(ends)]
     return ShardWindows(shards, length), int(ends[-1])
@@ -34,7 +34,7 @@ def windows_of(sizes: list[int], length: int) -> tuple[ShardWindows, int]:
 def test_every_token_but_the_first_is_predicted_once_or_left_at_the_end(
     sizes: list[int], length: int
 ) -> None:
-    windows, total = windows_of(sizes, length)
+    windows, total = in_memory_windows(sizes, length)
     found = windows.gather(np.arange(len(windows)))
     assert len(windows) == max(total - 1, 0) // length
     predicted = found[:, 1:].ravel().tolist()
@@ -47,7 +47,7 @@ def test_every_token_but_the_first_is_predicted_once_or_left_at_the_end(
 def test_windows_may_be_gathered_in_any_order(
     sizes: list[int], length: int, data: st.DataObject
 ) -> None:
-    windows, _ = windows_of(sizes, length)
+    windows, _ = in_memory_windows(sizes, length)
     if not len(windows):
         return
     rows = data.draw(st.lists(st.integers(0, len(windows) - 1), max_size=8))

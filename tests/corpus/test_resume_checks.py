@@ -5,12 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpora import small_recipe
+from corpora import a_checkpoint, small_recipe
 
 from pipeline_lib.corpus.pinned import Pinned, pin, versions
-from pipeline_lib.corpus.sameness import check_same_run
+from pipeline_lib.corpus.reader import reader_metadata
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.resume_checks import (
+    check_published_recipe,
+    check_same_run,
+    with_changes,
+    with_recorded_pins,
+)
+from pipeline_lib.corpus.state import Checkpoint
 from pipeline_lib.errors import ResumeRefused, SourceChanged
-from pipeline_lib.sources.resolve import reader_metadata
 
 
 @pytest.fixture
@@ -18,13 +25,14 @@ def pinned(tmp_path: Path) -> Pinned:
     return pin(small_recipe(tmp_path))
 
 
-def recorded(pinned: Pinned, **changes: Any) -> dict[str, Any]:
-    return {
+def recorded(pinned: Pinned, **changes: Any) -> Checkpoint:
+    fields = {
         "recipe": pinned.recipe.fields(),
         "reader": reader_metadata(pinned.source, pinned.recipe),
         "versions": versions(),
         "tokenizer": pinned.tokenizer.metadata(),
-    } | changes
+    }
+    return a_checkpoint(**(fields | changes))
 
 
 def test_the_same_run_is_the_same(pinned: Pinned) -> None:
@@ -109,4 +117,53 @@ def test_files_of_other_sizes_are_named(pinned: Pinned, change: str) -> None:
 
 def test_where_things_are_is_no_difference(pinned: Pinned) -> None:
     moved = dataclasses.replace(pinned, locations={"dataset": "/elsewhere", "tokenizer": "/there"})
-    check_same_run(recorded(pinned, locations=dict(pinned.locations)), moved)
+    check_same_run(recorded(pinned, locations=pinned.locations), moved)
+
+
+def test_a_published_recipe_is_the_same_by_name_or_by_what_the_name_stands_for(
+    pinned: Pinned, tmp_path: Path
+) -> None:
+    fields = pinned.recipe.fields()
+    for recipe in (pinned.recipe, small_recipe(tmp_path)):
+        check_published_recipe(fields, recipe, "out")
+    with pytest.raises(ResumeRefused, match=r"out was published from .*\(seed: was 1337, is 4\)"):
+        check_published_recipe(fields, dataclasses.replace(pinned.recipe, seed=4), "out")
+
+
+@pytest.mark.parametrize("fields", [{}, {"algorithm": 0}, {"algorithm": 1}])
+def test_a_published_recipe_that_can_not_be_read_is_refused(
+    pinned: Pinned, fields: dict[str, Any]
+) -> None:
+    with pytest.raises(ResumeRefused, match="the recorded recipe can not be used"):
+        check_published_recipe(fields, pinned.recipe, "out")
+
+
+HUB = Recipe(
+    dataset="acme/docs", revision="a" * 40, tokenizer="acme/tok", tokenizer_revision="b" * 40,
+    eos_token="<e>",
+)  # fmt: skip
+
+
+def test_names_that_are_left_open_are_those_the_run_began_with() -> None:
+    opened = dataclasses.replace(HUB, revision=None, tokenizer_revision=None)
+    assert with_recorded_pins(opened, HUB.fields()) == HUB
+    other = dataclasses.replace(opened, dataset="acme/other", tokenizer="acme/else")
+    assert with_recorded_pins(other, HUB.fields()) == other
+
+
+def test_the_digest_of_a_folder_is_left_open_so_that_its_files_are_compared(
+    pinned: Pinned,
+) -> None:
+    assert with_recorded_pins(pinned.recipe, pinned.recipe.fields()).revision is None
+
+
+def test_a_changed_field_opens_the_fields_that_depend_on_it() -> None:
+    assert with_changes(HUB.fields(), {}) == HUB
+    assert with_changes(HUB.fields(), {"seed": 5}) == dataclasses.replace(HUB, seed=5)
+    tokens = with_changes(HUB.fields(), {"train_tokens": 9})
+    assert (tokens.train_tokens, tokens.max_documents) == (9, None)
+    other = with_changes({**HUB.fields(), "config": "en"}, {"dataset": "acme/other"})
+    assert (other.config, other.revision, other.tokenizer_revision) == (None, None, "b" * 40)
+    assert with_changes(HUB.fields(), {"tokenizer": "acme/else"}).tokenizer_revision is None
+    same = with_changes(HUB.fields(), {"dataset": "acme/docs"})
+    assert same == HUB

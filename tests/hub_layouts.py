@@ -1,37 +1,18 @@
-"""Every registered source, in the layout its repository has, through the real clients to turns."""
+"""Every registered data set on the loopback hub, in the layout that its repository has."""
 
-import dataclasses
 import json
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple
 
-import notebook
 import pyarrow as pa
-import pytest
 from loopback_hub import Hub
 from loopback_hub.publish import CONVERTED, card, parquet_bytes
 
-from download_data import DATASETS, download
-from pipeline_lib.chat.normalize import normalize
-from pipeline_lib.chat.rows import open_rows
-from pipeline_lib.downloads import saved
-from pipeline_lib.downloads.acquire import Status
-from pipeline_lib.downloads.plans import FetchOptions
-from pipeline_lib.downloads.sizes import size_on_hub
-from pipeline_lib.hub.retry import RetryPolicy
+from download_data import DATASETS
 from pipeline_lib.sampledata import make
 from pipeline_lib.sampledata.schemas import SCHEMAS
-from pipeline_lib.storage.cache_options import CacheOptions
 
-QUICK = RetryPolicy(tries=2, first_pause=0.01)
 ROWS = 60
-TOKEN = "hf_secretsecret"
-GATED = [name for name, source in DATASETS.items() if source.gated]
-STREAMED = [name for name, source in DATASETS.items() if source.streaming]
-
-
-# ---- how the repositories are laid out
 
 
 class Layout(NamedTuple):
@@ -200,59 +181,6 @@ def publish(hub: Hub, name: str, **access: Any) -> pa.Table:
     return table if whole else table.select(list(DATASETS[name].columns))
 
 
-def get(name: str, folder: Path, limit: int = -1) -> Status:
-    (outcome,) = download([name], folder, limit=limit, retries=QUICK)
-    assert outcome.status is not Status.FAILED, outcome
-    return outcome.status
-
-
-def rows_in(folder: Path, name: str) -> pa.Table:
-    """What lies on disk, hashed, with the registry's columns checked."""
-    table = saved.load(folder / name, DATASETS[name].columns, full=True).data.table
-    return table.replace_schema_metadata(None).combine_chunks()
-
-
-@pytest.fixture(autouse=True)
-def logged_in(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_TOKEN", TOKEN)
-    hub.tokens.add(TOKEN)
-
-
-# ---- laws
-
-
-def test_every_registered_source_has_a_layout() -> None:
-    assert set(LAYOUTS) == set(DATASETS)
-
-
-@pytest.mark.parametrize("name", DATASETS)
-def test_a_source_comes_whole_from_its_layout_and_its_normalizer_takes_the_rows(
-    hub: Hub, tmp_path: Path, name: str
-) -> None:
-    expected = publish(hub, name, gated=name in GATED, readers=(TOKEN,))
-    assert get(name, tmp_path) is Status.DONE
-    assert rows_in(tmp_path, name).equals(expected)
-    origin, repo = saved.find(tmp_path / name).origin, hub.repos["dataset", DATASETS[name].path]
-    assert origin["revision"] == repo.refs.get(LAYOUTS[name].ref, repo.sha)
-    assert tuple(file["name"] for file in origin["files"]) == LAYOUTS[name].files
-    hub.journal.clear()
-    assert get(name, tmp_path) is Status.THERE and len(hub.journal) == 0
-
-    rows = {name: open_rows(tmp_path / name, DATASETS[name])}
-    site = CacheOptions(tmp_path / "cache")
-    report = normalize(rows, notebook.normalizers(), site, seed=1).reports[name]
-    assert report.rows > 10 and report.rejected < 0.2 * report.rows, report
-    assert not report.first_traceback
-
-
-@pytest.mark.parametrize("name", DATASETS)
-def test_the_size_of_a_source_is_known_before_any_row_is_fetched(hub: Hub, name: str) -> None:
-    publish(hub, name, gated=name in GATED, readers=(TOKEN,))
-    size = size_on_hub(name, DATASETS[name], FetchOptions(retries=QUICK))
-    tree = hub.repos["dataset", DATASETS[name].path].tree(LAYOUTS[name].ref)
-    assert size.known and size.network == sum(tree[path].size for path in LAYOUTS[name].files)
-
-
 def chat_rows(hub: Hub) -> list[dict[str, Any]]:
     data = hub.repos["dataset", DATASETS["nemotron"].path].file(LAYOUTS["nemotron"].files[0])
     return [json.loads(line) for line in data.splitlines()]
@@ -261,79 +189,3 @@ def chat_rows(hub: Hub) -> list[dict[str, Any]]:
 def rewrite_chat(hub: Hub, rows: list[dict[str, Any]]) -> None:
     data = "".join(json.dumps(row) + "\n" for row in rows).encode()
     hub.repos["dataset", DATASETS["nemotron"].path].edit({LAYOUTS["nemotron"].files[0]: data})
-
-
-@pytest.mark.parametrize("limit", [-1, 13])
-def test_a_renamed_column_of_nemotron_is_not_read_as_nulls(
-    hub: Hub, tmp_path: Path, limit: int
-) -> None:
-    publish(hub, "nemotron")
-    rewrite_chat(hub, [row | {"answer": row.pop("output")} for row in chat_rows(hub)])
-    assert get("nemotron", tmp_path, limit) is Status.COLUMNS
-
-
-@pytest.mark.parametrize("limit", [-1, 50])
-def test_a_column_of_nemotron_that_begins_as_null_keeps_its_type(
-    hub: Hub, tmp_path: Path, limit: int
-) -> None:
-    expected = publish(hub, "nemotron").to_pylist()
-    rows = chat_rows(hub)
-    for before, after in zip(rows, expected, strict=False):
-        before["system_prompt"] = after["system_prompt"] = None
-    rewrite_chat(hub, rows)
-    assert get("nemotron", tmp_path, limit) is Status.DONE
-    assert rows_in(tmp_path, "nemotron").to_pylist() == expected[: limit if limit > 0 else None]
-
-
-def test_the_network_failing_in_the_middle_of_a_stream_stops_no_other_source(
-    hub: Hub, tmp_path: Path
-) -> None:
-    publish(hub, "nemotron")
-    publish(hub, "soda")
-    hub.fault("chat.jsonl", status=404, times=99)
-    outcomes = download(["nemotron", "soda"], tmp_path, limit=40, retries=QUICK)
-    assert [outcome.status.good for outcome in outcomes] == [False, True]
-    assert not (tmp_path / "nemotron").exists()
-
-
-@pytest.mark.parametrize("name", STREAMED)
-def test_of_a_streaming_source_a_limit_takes_the_first_rows(
-    hub: Hub, tmp_path: Path, name: str
-) -> None:
-    expected = publish(hub, name, gated=name in GATED, readers=(TOKEN,))
-    assert get(name, tmp_path, limit=13) is Status.DONE
-    assert rows_in(tmp_path, name).equals(expected.slice(0, 13).combine_chunks())
-
-
-@pytest.mark.parametrize("name", GATED)
-def test_a_gated_source_says_what_is_missing_and_comes_when_it_is_there(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    expected = publish(hub, name, gated=True, readers=("hf_reader",))
-    assert get(name, tmp_path) is Status.NO_ACCESS
-    monkeypatch.delenv("HF_TOKEN")
-    assert get(name, tmp_path) is Status.GATED
-    assert not (tmp_path / name).exists()
-    monkeypatch.setenv("HF_TOKEN", "hf_reader")
-    assert get(name, tmp_path) is Status.DONE
-    assert rows_in(tmp_path, name).equals(expected)
-
-
-def test_of_wikipedia_the_longest_start_within_its_bytes_is_kept(
-    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = publish(hub, "wikipedia")
-    assert DATASETS["wikipedia"].max_bytes == 32 << 30
-    room = expected.slice(0, 20).nbytes
-    few = dataclasses.replace(DATASETS["wikipedia"], max_bytes=room)
-    monkeypatch.setitem(DATASETS, "wikipedia", few)
-    assert get("wikipedia", tmp_path) is Status.DONE
-    assert rows_in(tmp_path, "wikipedia").equals(expected.slice(0, 20).combine_chunks())
-    assert len(hub.journal.matching("/cdn/", "GET")) < len(LAYOUTS["wikipedia"].files)
-
-
-def test_the_script_of_dailydialog_is_not_even_fetched(hub: Hub, tmp_path: Path) -> None:
-    publish(hub, "dailydialog")
-    assert get("dailydialog", tmp_path) is Status.DONE
-    assert not hub.journal.matching("daily_dialog.py")
-    assert not hub.journal.matching("duckdb")

@@ -1,0 +1,155 @@
+"""From finished lanes to a published folder: one manifest, one rename."""
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+
+from pipeline_lib import digest
+from pipeline_lib.corpus import manifest, staging
+from pipeline_lib.corpus.layout import MANIFEST, PAYLOAD
+from pipeline_lib.corpus.manifest import (
+    CorpusIdentity,
+    Counts,
+    Manifest,
+    ManifestContent,
+    Measured,
+    SplitCounts,
+)
+from pipeline_lib.corpus.pinned import Pinned
+from pipeline_lib.corpus.state import SPLITS, BySplit, Checkpoint
+from pipeline_lib.errors import SourceError
+from pipeline_lib.records import ShardRecord
+from pipeline_lib.selection import Split
+from pipeline_lib.storage import sealed_folder
+
+SPLIT_RULE = "first 64 bits of sha256(seed NUL text), big-endian, < val_fraction * 2**64: val"
+TEXT_RULE = "text unaltered; null and white-space-only rows skipped; one end token per document"
+_LOG = logging.getLogger(__name__)
+
+
+def publish_run(
+    pinned: Pinned, lanes: Sequence[Checkpoint], staging_dir: Path, output: Path
+) -> Manifest:
+    """Publish the shards of all lanes, given by their last commits in order, as ``output``.
+
+    ``SourceError`` if a split holds no document; the staging folder is then removed, because the
+    same recipe can only end in the same way. ``OutputExists`` if the payload holds a file that no
+    run has written, or if the name of the output is taken.
+    """
+    try:
+        metadata = build_manifest(pinned, lanes)
+    except SourceError:
+        staging.remove_staging(staging_dir)
+        raise
+    if metadata["train_token_target_reached"] is False:
+        _LOG.warning(
+            "the source ended at %s train tokens, below the %s asked for",
+            f"{metadata['counts']['train_tokens']:,}",
+            f"{pinned.recipe.train_tokens:,}",
+        )
+    payload = staging_dir / PAYLOAD
+    named = {shard["file"] for split in SPLITS for shard in metadata["shards"][split]}
+    staging.clean_payload(payload, named)
+    sealed_folder.publish(payload, output, MANIFEST, metadata)
+    staging.remove_staging(staging_dir)
+    return metadata
+
+
+def build_manifest(pinned: Pinned, lanes: Sequence[Checkpoint]) -> Manifest:
+    """The manifest of a finished run, from the last commit of every lane in order.
+
+    ``SourceError`` if the source has no rows or a split holds no document.
+    """
+    recipe, counts = pinned.recipe, _counts(lanes)
+    _check_counts(pinned, counts)
+    reader = lanes[0].reader
+    content = ManifestContent(
+        format_version=manifest.FORMAT_VERSION,
+        source=CorpusIdentity(
+            dataset=pinned.source.dataset,
+            config=pinned.source.config,
+            revision=pinned.source.revision,
+            files=reader["files"],
+            sizes=reader["sizes"],
+        ),
+        recipe=recipe.fields(),
+        recipe_digest=recipe.digest,
+        source_digest=_joined([lane.source_digest for lane in lanes]),
+        split_rule=SPLIT_RULE,
+        text_rule=TEXT_RULE,
+        tokenizer=pinned.tokenizer.metadata(),
+        dtype=pinned.tokenizer.dtype.str,
+        counts=counts,
+        train_token_target_reached=_target_reached(lanes) if recipe.train_tokens else None,
+        shards=BySplit(train=_shards(lanes, "train"), val=_shards(lanes, "val")),
+    )
+    return manifest.seal(content, _measured(lanes, counts))
+
+
+def _check_counts(pinned: Pinned, counts: Counts) -> None:
+    rows = counts["rows_visited"]
+    if not rows:
+        dataset = pinned.locations["dataset"]
+        raise SourceError(f"the source {dataset} has no rows; check the path")
+    found = manifest.counts_of_splits(counts)
+    for split in SPLITS:
+        if not found[split].documents:
+            raise SourceError(
+                f"the {split} split got no document out of {rows:,} rows; visit more rows, choose "
+                "another --val-fraction, or check the text column"
+            )
+
+
+def _target_reached(lanes: Sequence[Checkpoint]) -> bool:
+    return all(lane.train_token_target_reached for lane in lanes)
+
+
+def _shards(lanes: Sequence[Checkpoint], split: Split) -> list[ShardRecord]:
+    return [shard for lane in lanes for shard in lane.writers[split]["shards"]]
+
+
+def _counts(lanes: Sequence[Checkpoint]) -> Counts:
+    train, val = _written(lanes, "train"), _written(lanes, "val")
+    return Counts(
+        rows_visited=sum(lane.source_rows_visited for lane in lanes),
+        skipped_null=sum(lane.nulls for lane in lanes),
+        skipped_blank=sum(lane.blanks for lane in lanes),
+        prefetched_documents_not_written=sum(
+            lane.prefetched_documents_not_written for lane in lanes
+        ),
+        train_documents=train.documents,
+        train_tokens=train.tokens,
+        val_documents=val.documents,
+        val_tokens=val.tokens,
+    )
+
+
+def _written(lanes: Sequence[Checkpoint], split: Split) -> SplitCounts:
+    states = [lane.writers[split] for lane in lanes]
+    return SplitCounts(sum(s["documents"] for s in states), sum(s["tokens"] for s in states))
+
+
+def _joined(digests: list[str]) -> str:
+    """The digest of a single lane, or the digest of the list of digests of several lanes."""
+    return digests[0] if len(digests) == 1 else digest.of_json(digests)
+
+
+def _measured(lanes: Sequence[Checkpoint], counts: Counts) -> Measured:
+    seconds = sum(lane.elapsed_seconds for lane in lanes)
+    both = counts["train_tokens"] + counts["val_tokens"]
+    return Measured(
+        elapsed_seconds=round(seconds, 3),
+        train_tokens_per_second=round(counts["train_tokens"] / max(seconds, 1e-9)),
+        total_tokens_per_second=round(both / max(seconds, 1e-9)),
+        versions=lanes[0].versions,
+        encoder=lanes[0].encoder,
+        code_sha256=code_digest(),
+    )
+
+
+def code_digest() -> str:
+    """SHA-256 over the names and contents of this package's modules."""
+    folder = Path(__file__).parent.parent
+    files = sorted(folder.rglob("*.py"))
+    listing = [[file.relative_to(folder).as_posix(), digest.sha256_file(file)] for file in files]
+    return digest.of_json(listing)

@@ -1,0 +1,120 @@
+"""The record of a lane at a commit, as types.
+
+The fields have the names and the order of ``checkpoint.json``; the module ``checkpoint`` is its
+only writer and its only reader. The manifest records some of the same things.
+"""
+
+from dataclasses import dataclass
+from typing import Generic, TypedDict, TypeVar
+
+from pipeline_lib.corpus.recipe import RecipeFields
+from pipeline_lib.records import Cursor, SourceFile, TokenizerMetadata, WriterState
+from pipeline_lib.selection import Split
+
+Value = TypeVar("Value")
+
+SPLITS: tuple[Split, ...] = ("train", "val")
+
+
+class BySplit(TypedDict, Generic[Value]):
+    """One value for each split."""
+
+    train: Value
+    val: Value
+
+
+class Locations(TypedDict):
+    """Where a run found its dataset and its tokenizer: repositories or absolute paths."""
+
+    dataset: str
+    tokenizer: str
+
+
+class EncoderUsed(TypedDict):
+    """The library that made the ids, and its version."""
+
+    name: str
+    version: str
+
+
+class ShuffleMetadata(TypedDict):
+    """The shuffle: its algorithm, and the seed sequence of each stream of draws.
+
+    ``files`` is the sequence for the order of the files; ``documents`` has one for each lane.
+    """
+
+    algorithm: str
+    files: list[int]
+    documents: list[list[int]]
+
+
+class ReaderMetadata(TypedDict):
+    """How rows are read and ordered.
+
+    ``files``: names in the order in which they are read, of all lanes together. ``sizes``: bytes of
+    each file. ``footers``: hex SHA-256 of the Parquet footer of each local file. ``column``: the
+    text column. ``batch_size``: rows in a tokenization batch. ``read``: settings of the Parquet
+    reader.
+    """
+
+    files: list[str]
+    sizes: dict[str, int]
+    footers: dict[str, str]
+    interface: str
+    column: str
+    batch_size: int
+    read: dict[str, int | bool]
+    shuffle: ShuffleMetadata
+
+
+class SnapshotRecord(TypedDict):
+    """The file that holds the shuffle buffer at a commit; ``sha256`` (hex) is of all its bytes."""
+
+    file: str
+    documents: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class LaneState:
+    """How far a lane is, apart from its shuffle.
+
+    ``generation``: number of the commit, from 1. ``source_files``: the seals of local files.
+    ``source_digest``: running digest (hex) of all visited rows. ``nulls`` / ``blanks``: visited
+    rows without text. ``prefetched_documents_not_written``: documents of the last batch behind the
+    one that crossed the token bound. ``train_token_target_reached``: None without a token bound.
+    ``elapsed_seconds``: over all sessions.
+    """
+
+    generation: int
+    lane: int
+    finished: bool
+    recipe: RecipeFields
+    tokenizer: TokenizerMetadata
+    reader: ReaderMetadata
+    source_files: dict[str, SourceFile]
+    locations: Locations
+    versions: dict[str, str]
+    encoder: EncoderUsed | None
+    source_rows_visited: int
+    source_digest: str
+    nulls: int
+    blanks: int
+    prefetched_documents_not_written: int
+    train_token_target_reached: bool | None
+    writers: BySplit[WriterState]
+    elapsed_seconds: float
+
+
+@dataclass(frozen=True)
+class Checkpoint(LaneState):
+    """A commit: the state of a lane, and where its shuffle stands.
+
+    ``cursor``: the next row to read. ``draws``: random numbers drawn so far. ``draining``: all rows
+    are read and only the buffer is left. ``buffer``: the file that holds the buffered documents.
+    """
+
+    cursor: Cursor
+    draws: int
+    draining: bool
+    buffer: SnapshotRecord

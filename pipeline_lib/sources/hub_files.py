@@ -1,0 +1,62 @@
+"""A Hub dataset as a source: Parquet files at a pinned commit, fetched one by one.
+
+Every file is compared with the Hub's own hash before it is used.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pipeline_lib.hub import client, footers
+from pipeline_lib.records import SourceFile
+
+FOOTERS_ASKED = 64
+"""The Hub is asked for the footers of at most so many files, about 64 KiB each."""
+
+
+@dataclass
+class HubSource:
+    """The Parquet files of one config's train split at a pinned commit of a Hub dataset."""
+
+    listing: client.RepoListing
+    config: str | None
+    files: list[SourceFile]
+    seals: dict[str, SourceFile] = field(default_factory=dict)
+
+    @property
+    def dataset(self) -> str:
+        """Repository name."""
+        return self.listing.repo
+
+    @property
+    def location(self) -> str:
+        """Repository name."""
+        return self.listing.repo
+
+    @property
+    def revision(self) -> str:
+        """The 40-hex commit id."""
+        return self.listing.commit
+
+    def path(self, name: str) -> Path:
+        """The file in the Hub's cache, fetched if need be, and equal to the file that the Hub
+        lists."""
+        return client.fetch_file(self.listing, name)
+
+    def rows(self) -> int | None:
+        """Rows in all files, from their footers by range requests; ``None`` if there are more than
+        ``FOOTERS_ASKED`` files."""
+        if len(self.files) > FOOTERS_ASKED:
+            return None
+        return sum(footers.remote_footer(self.listing, f["name"]).rows for f in self.files)
+
+    def rows_of(self, names: Iterable[str]) -> int | None:
+        """``None``: counting would open remote files."""
+        return None
+
+
+def hub_source(listing: client.RepoListing, config: str | None) -> HubSource:
+    """The train split of a config; ``HubError`` lists the splits there are if it has none."""
+    sizes = {file.path: file.size for file in listing.files}
+    names = sorted(client.train_files(listing, config))
+    return HubSource(listing, config, [SourceFile(name=n, size=sizes[n]) for n in names])

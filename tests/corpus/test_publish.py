@@ -1,0 +1,122 @@
+"""A finished run appears under its name in one step, or says why it does not."""
+
+import dataclasses
+import errno
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from corpora import REFERENCE, contents, small_recipe, write_parquet
+from crashes import leave_unfinished, seam, survives
+
+from pipeline_lib.corpus.layout import staging_folder
+from pipeline_lib.corpus.manifest import Manifest
+from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.publish import code_digest
+from pipeline_lib.errors import OutputExists, SourceError
+from pipeline_lib.records import LaneProgress
+
+
+def run(recipe: Any, target: Path, resume: Any = False, **options: Any) -> Manifest:
+    return prepare(recipe, target, resume, dataclasses.replace(REFERENCE, **options))
+
+
+def test_a_source_that_ends_below_the_token_bound_warns_and_publishes(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metadata = run(small_recipe(tmp_path, max_documents=None, train_tokens=10**6), tmp_path / "out")
+    assert metadata["train_token_target_reached"] is False
+    assert "the source ended at 2,837 train tokens, below the 1,000,000 asked for" in caplog.text
+
+
+@pytest.mark.parametrize("fraction", [1e-9, 1 - 1e-9])
+def test_an_empty_split_is_an_error_and_leaves_nothing(tmp_path: Path, fraction: float) -> None:
+    recipe = small_recipe(tmp_path, val_fraction=fraction)
+    with pytest.raises(
+        SourceError, match=r"split got no document out of 120 rows; visit more rows"
+    ):
+        run(recipe, tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "tokenizer"]
+
+
+def test_death_while_an_empty_run_is_removed_leaves_nothing_to_remove_by_hand(
+    tmp_path: Path,
+) -> None:
+    good = small_recipe(tmp_path)
+    empty = dataclasses.replace(good, val_fraction=1e-9)
+    with seam() as watched, pytest.raises(SourceError):
+        run(empty, tmp_path / "out")
+    finished = len(watched.names) - watched.names[::-1].index("replace")
+    begun = 0
+    for at in range(finished + 1, len(watched.names) + 1):
+        for torn in (False, True):
+            target = tmp_path / f"out{at}{torn}"
+            assert not survives(lambda target=target: run(empty, target), at, torn=torn)
+            shutil.copytree(staging_folder(target), tmp_path / "left.incomplete")
+            try:
+                run(good, target)
+                begun += 1
+            except OutputExists as error:
+                assert not begun and "holds an unfinished run; go on with it" in str(error)
+            with pytest.raises(SourceError, match="got no document out of 120 rows"):
+                run(empty, tmp_path / "left", "auto")
+            assert not list(tmp_path.glob("left*"))
+    assert begun > 8
+
+
+def test_a_staging_folder_that_can_not_be_removed_is_only_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = small_recipe(tmp_path)
+    failure = OSError(errno.EBUSY, os.strerror(errno.EBUSY))
+    with seam(1, only="rmtree", error=failure):
+        metadata = run(recipe, tmp_path / "out")
+    assert metadata == run(recipe, tmp_path / "out", True)
+    assert "could not remove" in caplog.text and "nothing in it is needed" in caplog.text
+    assert not (tmp_path / "out.incomplete").exists()
+
+
+def test_what_systems_leave_in_the_payload_is_not_published(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    staging = leave_unfinished(recipe, tmp_path / "out")
+    (staging / "payload" / ".DS_Store").write_bytes(b"x")
+    (staging / "payload" / "notes.txt").write_bytes(b"mine")
+    with pytest.raises(OutputExists, match=r"notes\.txt is in the folder to be published but no"):
+        run(recipe, tmp_path / "out", True)
+    (staging / "payload" / "notes.txt").unlink()
+    run(recipe, tmp_path / "out", True)
+    run(recipe, tmp_path / "golden")
+    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
+
+
+def test_a_corpus_of_blanks_publishes_nothing(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "corpus" / "a.parquet", ["", None, "  ", "\u3000\n"] * 9)
+    with pytest.raises(SourceError, match="got no document out of 36 rows"):
+        run(small_recipe(tmp_path), tmp_path / "out")
+    assert not (tmp_path / "out").exists() and not (tmp_path / "out.incomplete").exists()
+
+
+def test_an_output_that_appears_during_the_run_is_not_replaced(tmp_path: Path) -> None:
+    def appear(progress: LaneProgress) -> None:
+        (tmp_path / "out").mkdir(exist_ok=True)
+
+    recipe = small_recipe(tmp_path)
+    with pytest.raises(OutputExists, match="already exists and is never replaced"):
+        run(recipe, tmp_path / "out", on_progress=appear)
+    (tmp_path / "out").rmdir()
+    run(recipe, tmp_path / "out", True)
+    run(recipe, tmp_path / "golden")
+    assert contents(tmp_path / "out") == contents(tmp_path / "golden")
+
+
+def test_the_code_has_one_digest() -> None:
+    assert code_digest() == code_digest() and len(code_digest()) == 64
+
+
+def test_a_source_without_rows_publishes_nothing(tmp_path: Path) -> None:
+    write_parquet(tmp_path / "corpus" / "a.parquet", [])
+    with pytest.raises(SourceError, match="corpus has no rows; check the path"):
+        run(small_recipe(tmp_path), tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["corpus", "tokenizer"]
