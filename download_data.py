@@ -24,6 +24,8 @@ from pipeline_lib.records import OnProgress
 from pipeline_lib.sampledata import make
 
 ROOT = Path(__file__).resolve().parent
+if not (ROOT / "full_llm_pipeline.ipynb").exists():  # installed: data does not go beside libraries
+    ROOT = Path.cwd()
 DATA_DIR = ROOT / "data"
 SAMPLE_DIR = DATA_DIR / "sample"
 GIB = 1 << 30
