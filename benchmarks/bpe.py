@@ -1,63 +1,52 @@
-"""Training a byte-level BPE of 32,000 ids: the project's function beside ``tokenizers``' trainer.
+"""Training a byte-level BPE: the project's function beside the trainer of ``tokenizers``.
 
 Both read the same texts in the same order; merges are compared. The project cuts runs of hundreds
 of characters without a space; the other trainer gets its texts with those cuts already made.
 """
 
 import json
-import shutil
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
 
-import inputs
-import machine
-from tables import median, megabytes, show, spread
+from inputs import CONVERSATION_IDS, Inputs
+from measure import Run, in_turns
+from tables import Row, median, megabytes, show, spread
 
 SIZES = (30_000_000, 60_000_000, 120_000_000)
+TRAINERS = {"this project": "ours", "tokenizers": "reference"}
 
 
-def main() -> None:
-    given = inputs.resolve(inputs.options(__doc__ or "").parse_args())
-    print(machine.facts())
-    rows: list[tuple[object, ...]] = []
-    for size in SIZES:
-        rows += _rows(given, size)
-    columns = ("texts", "trainer", "train s", "speed", "CPU s", "peak anon MB", "merges")
-    title = f"bpe: {inputs.CHAT_VOCABULARY:,} ids; medians of {given.repeat} (lowest-highest)"
-    show(title, (*columns, "others' cores"), rows)
+def bpe(inputs: Inputs) -> None:
+    """Train on more and more text, and show times and merges."""
+    title = f"bpe: {CONVERSATION_IDS:,} ids; medians of {inputs.repeat} (lowest-highest)"
+    show(title, [row for size in SIZES for row in _rows(inputs, size)])
 
 
-def _rows(given: inputs.Inputs, size: int) -> list[tuple[object, ...]]:
-    ways = {"this project": "ours", "tokenizers": "reference"}
-    runs: dict[str, list[machine.Run]] = {name: [] for name in ways}
+def _rows(inputs: Inputs, size: int) -> list[Row]:
     merges = {}
-    for _ in range(given.repeat):
-        for name, kind in ways.items():
-            target = given.empty("trained")
-            options = ["--corpus", given.corpus, "--column", given.column, "--output", target]
-            options += ["--kind", kind, "--bytes", str(size)]
-            options += ["--vocabulary", str(inputs.CHAT_VOCABULARY)]
-            runs[name].append(given.measure(given.program("bpe_train", *options), target))
-            merges[name] = json.loads((target / "tokenizer.json").read_bytes())["model"]["merges"]
-            shutil.rmtree(target)
-    same = "equal" if merges["this project"] == merges["tokenizers"] else "differ"
-    slow = median(runs["tokenizers"], _seconds)
-    return [
-        (
-            f"{size / 1e6:.0f} MB",
-            name,
-            spread(mine, _seconds),
-            f"{slow / median(mine, _seconds):.2f}x",
-            f"{median(mine, lambda run: run.cpu):.1f}",
-            megabytes(median(mine, lambda run: run.peak)),
-            f"{len(merges[name]):,}, {same}",
-            f"{median(mine, lambda run: run.others):.2f}",
-        )
-        for name, mine in runs.items()
-    ]
+
+    def look(name: str, output: Path) -> None:
+        merges[name] = json.loads((output / "tokenizer.json").read_bytes())["model"]["merges"]
+
+    way = partial(inputs.program, "bpe_train", bytes=size, ids=CONVERSATION_IDS)
+    ways = {name: partial(way, trainer=trainer) for name, trainer in TRAINERS.items()}
+    runs = in_turns(ways, inputs.repeat, look)
+    ours, reference = merges.values()
+    found = f"{len(ours):,}, equal" if ours == reference else f"{len(ours):,}, differ"
+    slow = median(run.report["seconds"] for run in runs["tokenizers"])
+    return [_row(f"{size / 1e6:.0f} MB", name, mine, slow, found) for name, mine in runs.items()]
 
 
-def _seconds(run: machine.Run) -> float:
-    return float(json.loads(run.output.splitlines()[-1])["seconds"])
-
-
-if __name__ == "__main__":
-    main()
+def _row(size: str, name: str, runs: Sequence[Run], slow: float, merges: str) -> Row:
+    seconds = [run.report["seconds"] for run in runs]
+    return {
+        "texts": size,
+        "trainer": name,
+        "train s": spread(seconds),
+        "speed": f"{slow / median(seconds):.2f}x",
+        "CPU s": f"{median(run.cpu for run in runs):.1f}",
+        "peak anon MB": megabytes(median(run.peak for run in runs)),
+        "merges": merges,
+        "others' cores": f"{median(run.others for run in runs):.2f}",
+    }

@@ -1,172 +1,109 @@
-"""What a benchmark runs on: the options, the corpus, the tokenizers, the peers' environment.
-
-Everything that is missing is made once and kept in ``benchmarks/.cache``; removing that folder
-removes all of it.
-"""
+"""What a benchmark runs on: corpus, tokenizer, peers. What is missing is made once."""
 
 import argparse
+import dataclasses
+import json
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import cycle
 from pathlib import Path
 
 import corpus
-import machine
+import given
+import measure
 import pyarrow.parquet as pq
+from cache import HERE, PROJECT, made_once, peers, scratch
 
-HERE = Path(__file__).parent
-PROJECT = HERE.parent
-CACHE = HERE / ".cache"
-PROGRAMS = HERE / "programs"
-PATH = os.pathsep.join([str(PROJECT), str(HERE)])
-VOCABULARY = 50_257
-CHAT_VOCABULARY = 32_000
-ATTEMPTS, LONG_SECONDS = 3, 30.0
+from pipeline_lib import load_tokenizer
+
+DOCUMENT_IDS, CONVERSATION_IDS = 50_257, 32_000
+"""Sizes of the two tokenizers: GPT-2's for documents, another one for conversations."""
+TIMES = 10
+"""Length of the long corpus, in corpora."""
+SLOW_FILES = 2
+"""Files of the corpus that slow tools get."""
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Resolved inputs. ``peers``: Python of the peers' environment, ``None`` without peers."""
+    """The inputs of every benchmark.
+
+    ``corpus`` is a folder of parquet files whose texts are in ``column``; ``tokenizer`` is the
+    folder of a ``tokenizer.json``; every way is measured ``repeat`` times; ``peers`` is the folder
+    that the peers are installed in, ``None`` to leave them out.
+    """
 
     corpus: Path
     column: str
     tokenizer: Path
     repeat: int
     peers: Path | None
-    patience: float
-    work: Path
-    slow_files: int
 
-    @property
+    @cached_property
     def files(self) -> list[Path]:
         """The parquet files in name order."""
-        return sorted(self.corpus.glob("*.parquet"))
+        return given.files(self.corpus)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Documents in the corpus."""
         return sum(pq.read_metadata(path).num_rows for path in self.files)
 
-    def ours(self, output: Path, *options: str | Path) -> list[str | Path]:
-        """The project's command over the whole corpus."""
-        command: list[str | Path] = [sys.executable, "-m", "pipeline_lib.prepare_data"]
-        command += ["--output-dir", output, "--dataset", self.corpus, "--tokenizer", self.tokenizer]
-        command += ["--text-column", self.column, "--max-documents", str(self.rows)]
-        return [*command, *options]
+    @cached_property
+    def end_id(self) -> int:
+        """Id of the token that ends a document."""
+        return load_tokenizer(self.tokenizer).eos_id
 
-    def program(self, name: str, *options: str | Path, peer: bool = False) -> list[str | Path]:
-        """One of the programs beside this file, in the environment it needs."""
-        python = self.peers if peer and self.peers else Path(sys.executable)
-        return [python, PROGRAMS / f"{name}.py", *options]
+    def texts(self) -> Iterator[str]:
+        """All texts, again from the first one when they end."""
+        for path in cycle(self.files):
+            yield from given.texts(path, self.column)
 
-    def measure(self, command: Sequence[str | Path], makes: Path | None = None) -> machine.Run:
-        """Measure one command when the machine is quiet, from the project's folder.
-
-        A short run that others disturbed is done again, at most twice, and the least
-        disturbed one counts; ``makes`` is the folder it writes, removed before each.
-        """
-        runs: list[machine.Run] = []
-        while True:
-            if makes is not None:
-                _clear(makes)
-            machine.wait_until_quiet(self.patience)
-            environment = {"PYTHONPATH": PATH}
-            run = machine.measure(command, folder=PROJECT, environment=environment)
-            print(f"  {run.wall:.1f} s, others {run.others:.2f} cores", file=sys.stderr, flush=True)
-            runs.append(run)
-            calm = run.others <= machine.QUIET_CORES or run.wall > LONG_SECONDS
-            if calm or makes is None or len(runs) == ATTEMPTS:
-                return min(runs, key=lambda one: one.others)
-
-    def empty(self, name: str) -> Path:
-        """A folder that is not there, for one run to make."""
-        self.work.mkdir(parents=True, exist_ok=True)
-        _clear(self.work / name)
-        return self.work / name
-
-    def part(self, files: int) -> Path:
-        """A folder with links to the first files of the corpus."""
-        folder = self.empty(f"first-{files}-files")
+    def first_files(self) -> "Inputs":
+        """The same inputs with the part of the corpus that slow tools get."""
+        folder = scratch("first-files")
         folder.mkdir()
-        for path in self.files[:files]:
+        for path in self.files[:SLOW_FILES]:
             (folder / path.name).symlink_to(path.resolve())
-        return folder
+        return dataclasses.replace(self, corpus=folder)
+
+    def repeated(self, times: int) -> "Inputs":
+        """The same inputs with the corpus several times over."""
+        longer = corpus.repeated(self.corpus, self.column, times)
+        return dataclasses.replace(self, corpus=longer)
+
+    def prepare(self, *, output: Path, **more: object) -> measure.Command:
+        """The project's own command over the whole corpus."""
+        options = {"output_dir": output, "dataset": self.corpus, "text_column": self.column}
+        options |= {"max_documents": self.rows, "tokenizer": self.tokenizer, **more}
+        named = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+        return sys.executable, "-m", "pipeline_lib.prepare_data", *named
+
+    def program(self, name: str, *, peer: bool = False, **more: object) -> measure.Command:
+        """One of ``programs/``; its only argument is a JSON object of the inputs and ``more``."""
+        own = {"corpus": self.corpus, "column": self.column, "tokenizer": self.tokenizer}
+        path = [self.peers, PROJECT, HERE] if peer and self.peers else [PROJECT, HERE]
+        python = ("env", f"PYTHONPATH={os.pathsep.join(map(str, path))}", sys.executable)
+        return *python, HERE / "programs" / f"{name}.py", json.dumps(own | more, default=str)
+
+    def trained(self, ids: int) -> Path:
+        """The folder of a byte-level BPE that is trained on about 30 MB of the corpus."""
+        train = partial(self.program, "bpe_train", trainer="ours", bytes=30_000_000, ids=ids)
+        name = f"tokenizer-{ids}-{corpus.label(self.corpus)}"
+        return made_once(name, lambda folder: measure.run(train(output=folder)))
 
 
-def _clear(folder: Path) -> None:
-    for path in (folder, folder.with_name(folder.name + ".incomplete")):
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def options(description: str) -> argparse.ArgumentParser:
-    """The options that every benchmark takes."""
-    parser = argparse.ArgumentParser(description=description)
-    add = parser.add_argument
-    add("--corpus", type=Path, help="folder of parquet files (default: one is built)")
-    add("--text-column", default="text", help="column that holds the text, without nulls")
-    add("--tokenizer", type=Path, help="folder with a tokenizer.json (default: one is trained)")
-    add("--repeat", type=int, default=3, help="interleaved runs of each way (default 3)")
-    add("--peers", action=argparse.BooleanOptionalAction, default=True, help="run peers too")
-    add("--slow-files", type=int, default=2, help="files that slow peers get (default 2)")
-    add("--patience", type=float, default=60, help="seconds to wait for a quiet machine")
-    add("--work", type=Path, default=CACHE / "work", help="scratch folder, on a real disk")
-    return parser
-
-
-def resolve(given: argparse.Namespace) -> Inputs:
-    """Build what is missing; the result names every input."""
-    CACHE.mkdir(exist_ok=True)
-    built = given.corpus or corpus.real_text(CACHE)
-    column = given.text_column if given.corpus else "text"
-    return Inputs(
-        corpus=built.resolve(),
-        column=column,
-        tokenizer=(given.tokenizer or trained(built, column, VOCABULARY)).resolve(),
-        repeat=given.repeat,
-        peers=_peers() if given.peers else None,
-        patience=given.patience,
-        work=given.work.resolve(),
-        slow_files=given.slow_files,
+def resolve(options: argparse.Namespace) -> Inputs:
+    """The inputs that the options name; what is missing is made."""
+    inputs = Inputs(
+        corpus=(options.corpus or corpus.real_text()).resolve(),
+        column=options.text_column if options.corpus else "text",
+        tokenizer=(options.tokenizer or Path()).resolve(),
+        repeat=options.repeat,
+        peers=None if options.no_peers else peers(),
     )
-
-
-def arguments(inputs: Inputs) -> list[str]:
-    """The options that give another process the same inputs."""
-    parts = ["--corpus", str(inputs.corpus), "--text-column", inputs.column]
-    parts += ["--tokenizer", str(inputs.tokenizer), "--repeat", str(inputs.repeat)]
-    parts += ["--patience", str(inputs.patience), "--work", str(inputs.work)]
-    parts += ["--slow-files", str(inputs.slow_files)]
-    return [*parts, "--peers" if inputs.peers else "--no-peers"]
-
-
-def trained(folder: Path, column: str, size: int) -> Path:
-    """A byte-level BPE of ``size`` ids, trained on about 30 MB of a corpus, once."""
-    target = CACHE / f"tokenizer-{size}-{corpus.label(folder)}"
-    if not (target / "tokenizer.json").exists():
-        print(f"training a tokenizer of {size:,} ids", flush=True)
-        command = [sys.executable, PROGRAMS / "bpe_train.py", "--kind", "ours"]
-        command += ["--corpus", folder, "--column", column, "--output", target]
-        command += ["--bytes", "30000000", "--vocabulary", str(size)]
-        machine.measure(command, folder=PROJECT, environment={"PYTHONPATH": PATH})
-    return target
-
-
-def _peers() -> Path:
-    """Python of a virtual environment on top of this one, with the peers installed in it."""
-    folder, wanted = CACHE / "peers", HERE / "requirements-peers.txt"
-    python, done = folder / "bin" / "python", folder / "installed.txt"
-    if done.exists() and done.read_text() == wanted.read_text():
-        return python
-    print(f"installing the peers into {folder}", flush=True)
-    shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    (site,) = folder.glob("lib/python*/site-packages")
-    mine = [path for path in sys.path if path.endswith("site-packages")]
-    (site / "project.pth").write_text("\n".join(mine) + "\n")
-    pip = [python, "-m", "pip", "install", "-q", "--no-deps", "-r", wanted]
-    subprocess.run(pip, check=True)
-    done.write_text(wanted.read_text())
-    return python
+    trained = inputs.tokenizer if options.tokenizer else inputs.trained(DOCUMENT_IDS)
+    return dataclasses.replace(inputs, tokenizer=trained)

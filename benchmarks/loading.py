@@ -4,61 +4,53 @@ All loaders run in one process and take turns, on the same tokens (litdata on th
 files). The windows of the plain gather are those that the project's loader serves.
 """
 
-import json
-import shutil
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-import inputs
-import machine
 import numpy as np
-from tables import show, spread
+from cache import clear, scratch
+from inputs import Inputs
+from measure import measure, run
+from tables import Row, median, show, spread
+
+ROWS, WINDOW = 32, 1_024
+TURNS = 3
+"""For each repetition: turns are short."""
 
 
-def main() -> None:
-    given = inputs.resolve(inputs.options(__doc__ or "").parse_args())
-    print(machine.facts((*machine.PACKAGES, "litdata")))
-    shards, stream, chunks = _data(given)
-    options = ["--shards", shards, "--stream", stream, "--rounds", str(max(given.repeat, 3))]
-    options += ["--chunks", chunks] if chunks else []
-    run = given.measure(given.program("load_windows", *options, peer=True))
-    speeds: dict[str, list[float]] = json.loads(run.output.splitlines()[-1])
-    ours = float(np.median(speeds["this project, loader()"]))
-    rows = [
-        (
-            name,
-            spread(mine, lambda one: one / 1e6, ".0f"),
-            f"{32 * 1024 / np.median(mine) * 1e6:.0f}",
-            f"{ours / np.median(mine):.2f}",
-        )
-        for name, mine in speeds.items()
-    ]
-    columns = ("loader", "M tokens/s", "us a batch", "ours against it")
-    title = f"loading: medians of {len(next(iter(speeds.values())))} turns (lowest-highest), "
-    show(title + f"others' cores {run.others:.2f}", columns, rows)
-    for folder in filter(None, (shards, stream, chunks)):
-        shutil.rmtree(folder)
+def loading(inputs: Inputs) -> None:
+    """Make what the loaders read, run them, and show their speeds."""
+    made, turns = _made(inputs), TURNS * max(inputs.repeat, 3)
+    shape = {"rows": ROWS, "window": WINDOW, "turns": turns}
+    process = measure(inputs.program("load_windows", peer=True, **made, **shape))
+    speeds: dict[str, list[float]] = process.report
+    ours, *_ = map(median, speeds.values())
+    title = f"loading: medians of {turns} turns (lowest-highest), "
+    title += f"others' cores {process.others:.2f}"
+    show(title, [_row(name, found, ours) for name, found in speeds.items()])
+    for folder in made.values():
+        clear(folder)
 
 
-def _data(given: inputs.Inputs) -> tuple[Path, Path, Path | None]:
-    """The published shards, the same training tokens as one file, and litdata's chunks."""
-    shards, stream = given.empty("published"), given.empty("stream")
-    machine.measure(given.ours(shards), folder=inputs.PROJECT)
+def _made(inputs: Inputs) -> dict[str, Path]:
+    """The published shards, their training tokens as one file, and with peers litdata's chunks."""
+    shards, stream, chunks = scratch("shards"), scratch("stream"), scratch("chunks")
+    run(inputs.prepare(output=shards))
     stream.mkdir()
     with (stream / "train.bin").open("wb") as out:
         for path in sorted(shards.glob("train_*.npy")):
             np.load(path, mmap_mode="r").tofile(out)
-    if given.peers is None:
-        return shards, stream, None
-    chunks = given.empty("chunks")
-    print("preparing litdata's chunks", file=sys.stderr, flush=True)
-    source = given.part(given.slow_files)
-    options = ["--corpus", source, "--column", given.column]
-    options += ["--tokenizer", given.tokenizer, "--output", chunks]
-    command = given.program("litdata_tokens", *options, peer=True)
-    machine.measure(command, folder=inputs.PROJECT)
-    return shards, stream, chunks
+    made = {"shards": shards, "stream": stream}
+    if not inputs.peers:
+        return made
+    run(inputs.first_files().program("tools", tool="litdata", peer=True, output=chunks))
+    return {**made, "chunks": chunks}
 
 
-if __name__ == "__main__":
-    main()
+def _row(name: str, speeds: Sequence[float], ours: float) -> Row:
+    return {
+        "loader": name,
+        "M tokens/s": spread((speed / 1e6 for speed in speeds), ".0f"),
+        "us a batch": f"{ROWS * WINDOW / median(speeds) * 1e6:.0f}",
+        "ours against it": f"{ours / median(speeds):.2f}",
+    }

@@ -1,183 +1,109 @@
-"""Facts about the machine, and one command measured: wall, CPU, memory, and who else was busy.
+"""The machine: what it is, how busy it is, and what a process tree uses.
 
-Peak memory is anonymous memory (``RssAnon``) of the whole process tree, sampled; mapped file
-pages do not count, pages shared after a fork count once in each process.
+Memory is anonymous memory: mapped file pages do not count, pages shared after a fork count once
+in each process.
 """
 
 import contextlib
 import importlib.metadata
 import os
 import platform
-import subprocess
+import re
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 import psutil
 
 PACKAGES = ("gigatoken", "tokenizers", "numpy", "pyarrow", "torch", "datasets", "transformers")
-QUIET_CORES = 0.25
+QUIET_CORES, PATIENCE_SECONDS = 0.25, 60.0
 SAMPLE_SECONDS = 0.05
+KINDS = ("user", "nice", "system", "irq", "softirq")
+"""Of CPU time that is not idle."""
 
 
-def facts(packages: Sequence[str] = PACKAGES) -> str:
+def facts() -> str:
     """One paragraph: processor, cores, memory, system, versions, load."""
-    versions = ", ".join(f"{name} {version}" for name, version in _versions(packages))
-    memory = psutil.virtual_memory().total / 2**30
-    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
-    return (
-        f"{_processor()}, {os.cpu_count()} cores, {memory:.0f} GiB, {platform.system()} "
-        f"{platform.release()}, Python {platform.python_version()}; {versions}; load {load}"
-    )
-
-
-def _versions(packages: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for name in packages:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            yield name, importlib.metadata.version(name)
-
-
-def _processor() -> str:
     info = Path("/proc/cpuinfo")
-    if info.exists():
-        for line in info.read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor() or platform.machine()
-
-
-def wait_until_quiet(patience: float) -> float:
-    """Wait, at most ``patience`` seconds, until others use little; returns their cores."""
-    deadline = time.monotonic() + patience
-    while (busy := _busy_cores(1.0)) > QUIET_CORES and time.monotonic() < deadline:
-        pass
-    return busy
-
-
-def _busy_cores(seconds: float) -> float:
-    before = _busy_seconds()
-    time.sleep(seconds)
-    return (_busy_seconds() - before) / seconds
-
-
-def _busy_seconds() -> float:
-    times = psutil.cpu_times()
-    names = ("user", "nice", "system", "irq", "softirq")
-    return sum(float(getattr(times, name, 0.0)) for name in names)
-
-
-class Run(NamedTuple):
-    """One measured process tree: seconds, CPU seconds, peak anonymous bytes, cores that others
-    used meanwhile, and what it printed."""
-
-    wall: float
-    cpu: float
-    peak: int
-    others: float
-    output: str
-
-
-def measure(
-    command: Sequence[str | Path], *, folder: Path, environment: Mapping[str, str] | None = None
-) -> Run:
-    """Run a command to its end; ``SystemExit`` with its last words if it fails."""
-    busy, started = _busy_seconds(), time.monotonic()
-    process = subprocess.Popen(
-        [str(part) for part in command],
-        cwd=folder,
-        env={**os.environ, **_OFFLINE, **(environment or {})},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+    named = re.search(r"model name\s*:\s*(.*)", info.read_text()) if info.exists() else None
+    memory = psutil.virtual_memory().total / 2**30
+    system = f"{platform.system()} {platform.release()}, Python {platform.python_version()}"
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    load = " ".join(f"{value:.2f}" for value in os.getloadavg())
+    processor = named[1] if named else platform.machine()
+    return (
+        f"{processor}, {os.cpu_count()} cores, {memory:.0f} GiB, {system}; {versions}; load {load}"
     )
-    with _Peak(process.pid) as peak:
-        output, errors = process.communicate()
-    wall = time.monotonic() - started
-    cpu = peak.cpu_seconds
-    if process.returncode:
-        tail = "\n".join(errors.splitlines()[-15:])
-        raise SystemExit(f"{' '.join(map(str, command))} ended with {process.returncode}\n{tail}")
-    others = max((_busy_seconds() - busy - cpu) / wall, 0.0)
-    return Run(wall, cpu, peak.bytes, others, output)
 
 
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "PYTHONWARNINGS": "ignore"}
+def busy_seconds() -> float:
+    """CPU seconds that all processes have used since the machine started."""
+    times = psutil.cpu_times()._asdict()
+    return float(sum(times.get(kind, 0.0) for kind in KINDS))
 
 
-class _Peak:
-    """Samples memory and CPU time of a process tree in a thread.
+def wait_until_quiet() -> None:
+    """Wait until other processes use little, at most ``PATIENCE_SECONDS``."""
+    deadline, cores = time.monotonic() + PATIENCE_SECONDS, os.cpu_count() or 1
+    while psutil.cpu_percent(1) / 100 * cores > QUIET_CORES and time.monotonic() < deadline:
+        pass
 
-    CPU time is also taken from the waited-for children, which is exact but leaves out workers
-    that a fork server started; the larger of the two counts.
+
+class TreeUsage:
+    """What a process and its descendants use; ``sample`` has to be called again and again.
+
+    ``memory`` is in bytes, ``peak`` the largest so far. With ``descendants`` the process itself
+    does not count.
     """
 
-    def __init__(self, pid: int) -> None:
-        self.bytes, self.cpu_seconds = 0, 0.0
-        self._pid, self._stop = pid, threading.Event()
-        self._used: dict[int, float] = {}
-        self._before = os.times()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
+    def __init__(self, pid: int, *, descendants: bool = False) -> None:
+        self.memory = self.peak = 0
+        self._pid, self._left_out = pid, {pid} if descendants else set()
+        self._cpu: dict[int, float] = {}
 
-    def __enter__(self) -> "_Peak":
-        self._thread.start()
-        return self
+    def sample(self) -> None:
+        """Look at every process of the tree."""
+        memory = 0
+        for pid in set(_tree(self._pid)) - self._left_out:
+            with contextlib.suppress(psutil.Error):  # it has ended
+                process = psutil.Process(pid)
+                held = process.memory_info()
+                memory += held.rss - getattr(held, "shared", 0)
+                self._cpu[pid] = sum(process.cpu_times()[:2])
+        self.memory, self.peak = memory, max(self.peak, memory)
 
-    def __exit__(self, *unused: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        now = os.times()
-        waited = now.children_user + now.children_system
-        waited -= self._before.children_user + self._before.children_system
-        self.cpu_seconds = max(waited, sum(self._used.values()))
-
-    def _watch(self) -> None:
-        while not self._stop.wait(SAMPLE_SECONDS):
-            size = 0
-            for pid in _tree(self._pid):
-                size += anonymous_bytes(pid)
-                self._used[pid] = max(_cpu_seconds(pid), self._used.get(pid, 0.0))
-            self.bytes = max(self.bytes, size)
-
-
-def _cpu_seconds(pid: int) -> float:
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    @property
+    def cpu(self) -> float:
+        """User and system time in seconds, as far as it was sampled."""
+        return sum(self._cpu.values())
 
 
 def _tree(pid: int) -> Iterator[int]:
-    """A process and its descendants."""
-    if not sys.platform.startswith("linux"):
-        with contextlib.suppress(psutil.Error):
-            yield from [pid, *(child.pid for child in psutil.Process(pid).children(True))]
-        return
     yield pid
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
+    with contextlib.suppress(OSError, psutil.Error):  # it has ended
+        if sys.platform != "linux":
+            yield from (child.pid for child in psutil.Process(pid).children(recursive=True))
+            return
+        for task in Path(f"/proc/{pid}/task").iterdir():  # many times faster than psutil
             for child in (task / "children").read_text().split():
                 yield from _tree(int(child))
 
 
-def children_bytes() -> int:
-    """Anonymous memory of all descendants of this process."""
-    return sum(anonymous_bytes(pid) for pid in _tree(os.getpid()) if pid != os.getpid())
+@contextlib.contextmanager
+def sampling(sample: Callable[[], None]) -> Iterator[None]:
+    """Call ``sample`` every 50 ms in a thread, as long as the block runs."""
+    stop = threading.Event()
 
+    def watch() -> None:
+        while not stop.wait(SAMPLE_SECONDS):
+            sample()
 
-def anonymous_bytes(pid: int | str = "self") -> int:
-    """Anonymous resident memory of one process; all resident memory where that is unknown."""
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
     try:
-        for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-            if line.startswith("RssAnon"):
-                return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    if sys.platform.startswith("linux"):
-        return 0  # it has ended
-    with contextlib.suppress(psutil.Error):
-        return int(psutil.Process(None if pid == "self" else int(pid)).memory_info().rss)
-    return 0
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,140 +1,92 @@
 """From parquet to tokens on disk: this project beside what else one might use.
 
-Every way runs as a process of its own, start-up included, on the same files with the same
-tokenizer; the ways take turns. Slow peers get the first files only: compare tokens per second.
-With --long, the two fast ways run on the corpus ten times over too: start-up counts for little
-there, but nine tenths of the text are known to the word cache of the encoder, which flatters it.
+Every tool is a process of its own, start-up included, on the same files with the same tokenizer.
+Slow tools get the first files only: compare tokens per second.
 """
 
-import dataclasses
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import corpus
-import inputs
-import machine
-import numpy as np
 import outputs
-from tables import median, megabytes, show, spread
-from tokenizers import Tokenizer
+from inputs import Inputs
+from measure import Run, Way, in_turns
+from tables import Row, median, megabytes, show, spread
 
-END = "<|endoftext|>"
 
-
-class Way(NamedTuple):
-    """One way of preparing: its command for an input folder, and how to read what it wrote."""
+class Tool(NamedTuple):
+    """A name in ``programs/tools.py`` ("" for the project), and what reads and judges tokens."""
 
     name: str
-    command: Callable[[Path, Path], list[str | Path]]
-    read: Callable[[Path], Iterator[outputs.Tokens]] | None
-    files: int | None = None
+    read: Callable[[Path], Any]
+    judge: Callable[..., str] = outputs.verdict
+    peer: bool = False
+    slow: bool = False
 
 
-def main() -> None:
-    parser = inputs.options(__doc__ or "")
-    parser.add_argument("--long", action="store_true", help="the corpus ten times over too")
-    options = parser.parse_args()
-    given = inputs.resolve(options)
-    print(machine.facts((*machine.PACKAGES, "tiktoken", "datatrove", "litdata")))
-    _compare(given, _ways(given), "prepare")
-    if options.long:
-        long = corpus.repeated(given.corpus, given.column, corpus.TIMES, inputs.CACHE)
-        longer = dataclasses.replace(given, corpus=long)
-        _compare(longer, _fast_ways(longer), "prepare, a long run")
+OURS = "this project"
+TOOLS = {
+    OURS: Tool("", outputs.shards),
+    "bare script, gigatoken": Tool("bare", outputs.one_file, outputs.verdict_on_number),
+    "nanoGPT recipe, tiktoken": Tool("nanogpt", outputs.one_file, peer=True),
+    "tokenizers in batches": Tool("reference", outputs.one_file, slow=True),
+    "datatrove, 2 workers": Tool("datatrove", outputs.datatrove, peer=True, slow=True),
+    "litdata, 2 workers": Tool("litdata", outputs.litdata, peer=True, slow=True),
+}
 
 
-def _compare(given: inputs.Inputs, ways: list[Way], name: str) -> None:
-    end = Tokenizer.from_file(str(given.tokenizer / "tokenizer.json")).token_to_id(END)
-    right = outputs.expected(given.files, given.column, given.tokenizer, end)
-    verdicts: dict[str, str] = {}
-    runs: dict[str, list[machine.Run]] = {way.name: [] for way in ways}
-    for _ in range(given.repeat):
-        for way in ways:
-            target = given.empty("prepared")
-            source = given.part(way.files) if way.files else given.corpus
-            runs[way.name].append(given.measure(way.command(source, target), target))
-            if way.name not in verdicts:
-                verdicts[way.name] = _verdict(way, target, right, end)
-            shutil.rmtree(target)
-    size = sum(path.stat().st_size for path in given.files)
-    title = f"{name}: {right[-1].documents:,} documents, {right[-1].tokens:,} tokens with end "
-    title += f"tokens, {megabytes(size)} MB of parquet; medians of {given.repeat} (lowest-highest)"
-    rows = [
-        (*row, f"{median(runs[way.name], lambda run: run.others):.2f}", verdicts[way.name])
-        for way, row in zip(ways, _rows(ways, runs, right), strict=True)
-    ]
-    columns = ("way", "files", "tokens", "wall s", "M tokens/s", "CPU s", "peak anon MB")
-    show(title, (*columns, "speed against ours", "others' cores", "ids"), rows)
+@dataclass
+class Job:
+    """A tool, its inputs, the documents that it should write, and whether it did."""
+
+    tool: Tool
+    inputs: Inputs
+    wanted: outputs.Content
+    verdict: str = ""
+
+    @property
+    def way(self) -> Way:
+        """What gives its command."""
+        if not self.tool.name:
+            return self.inputs.prepare
+        return partial(self.inputs.program, "tools", tool=self.tool.name, peer=self.tool.peer)
+
+    def look(self, output: Path) -> None:
+        """Compare what was written with what was wanted."""
+        self.verdict = self.tool.judge(self.tool.read(output), self.inputs.end_id, self.wanted)
+
+    def speed(self, runs: Sequence[Run]) -> float:
+        """Tokens in a second of wall time."""
+        return self.wanted.tokens / median(run.wall for run in runs)
 
 
-Command = Callable[[Path, Path], list[str | Path]]
+def prepare(inputs: Inputs) -> None:
+    """Run all tools in turns, compare what they wrote, and show the table."""
+    tools = {name: tool for name, tool in TOOLS.items() if inputs.peers or not tool.peer}
+    contents = {some: outputs.expected(some) for some in (inputs, inputs.first_files())}
+    every, first = (partial(Job, inputs=some, wanted=contents[some]) for some in contents)
+    jobs = {name: first(tool) if tool.slow else every(tool) for name, tool in tools.items()}
+    ways = {name: job.way for name, job in jobs.items()}
+    runs = in_turns(ways, inputs.repeat, lambda name, output: jobs[name].look(output))
+    (documents, tokens, _), ours = contents[inputs], jobs[OURS].speed(runs[OURS])
+    size = megabytes(sum(path.stat().st_size for path in inputs.files))
+    title = f"prepare: {documents:,} documents, {tokens:,} tokens with end tokens, {size} MB of "
+    title += f"parquet; medians of {inputs.repeat} (lowest-highest)"
+    show(title, [_row(name, jobs[name], mine, ours) for name, mine in runs.items()])
 
 
-def _program(given: inputs.Inputs, name: str, *, peer: bool = False) -> Command:
-    def command(source: Path, target: Path) -> list[str | Path]:
-        options = ["--corpus", source, "--column", given.column]
-        options += ["--tokenizer", given.tokenizer, "--output", target]
-        return given.program(name, *options, peer=peer)
-
-    return command
-
-
-def _fast_ways(given: inputs.Inputs) -> list[Way]:
-    return [
-        Way("this project", lambda _, target: given.ours(target), outputs.ours),
-        Way("bare script, gigatoken", _program(given, "bare"), None),
-    ]
-
-
-def _ways(given: inputs.Inputs) -> list[Way]:
-    slow = min(given.slow_files, len(given.files))
-    ways = _fast_ways(given)
-    if given.peers:
-        nanogpt = _program(given, "nanogpt_recipe", peer=True)
-        ways.append(Way("nanoGPT recipe, tiktoken", nanogpt, outputs.one_file))
-    loop = _program(given, "reference_batches")
-    ways.append(Way("tokenizers in batches", loop, outputs.one_file, slow))
-    if given.peers:
-        datatrove = _program(given, "datatrove_tokens", peer=True)
-        litdata = _program(given, "litdata_tokens", peer=True)
-        ways.append(Way("datatrove, 2 workers", datatrove, outputs.datatrove, slow))
-        ways.append(Way("litdata, 2 workers", litdata, outputs.litdata, slow))
-    return ways
-
-
-def _verdict(way: Way, target: Path, right: list[outputs.Content], end: int) -> str:
-    wanted = right[(way.files or len(right)) - 1]
-    if way.read is None:
-        ids = np.fromfile(target / "ids.bin", "<u2")
-        same = len(ids) == wanted.tokens - wanted.documents
-        return "number equal" if same else f"{len(ids):,} ids"
-    found = outputs.content(way.read(target), end)
-    if found == wanted:
-        return "equal"
-    return f"differ: {found.documents:,} documents, {found.tokens:,} tokens"
-
-
-def _rows(
-    ways: list[Way], runs: dict[str, list[machine.Run]], right: list[outputs.Content]
-) -> Iterator[tuple[object, ...]]:
-    speeds = {}
-    for way in ways:
-        tokens = right[(way.files or len(right)) - 1].tokens
-        speeds[way.name] = tokens / median(runs[way.name], lambda run: run.wall) / 1e6
-        mine = runs[way.name]
-        yield (
-            way.name,
-            way.files or len(right),
-            f"{tokens:,}",
-            spread(mine, lambda run: run.wall),
-            f"{speeds[way.name]:.2f}",
-            f"{median(mine, lambda run: run.cpu):.1f}",
-            megabytes(median(mine, lambda run: run.peak)),
-            f"{speeds[way.name] / speeds[ways[0].name]:.3f}",
-        )
-
-
-if __name__ == "__main__":
-    main()
+def _row(name: str, job: Job, runs: Sequence[Run], ours: float) -> Row:
+    return {
+        "way": name,
+        "files": f"{len(job.inputs.files)}",
+        "tokens": f"{job.wanted.tokens:,}",
+        "wall s": spread(run.wall for run in runs),
+        "M tokens/s": f"{job.speed(runs) / 1e6:.2f}",
+        "CPU s": f"{median(run.cpu for run in runs):.1f}",
+        "peak anon MB": megabytes(median(run.peak for run in runs)),
+        "speed against ours": f"{job.speed(runs) / ours:.3f}",
+        "others' cores": f"{median(run.others for run in runs):.2f}",
+        "ids": job.verdict,
+    }

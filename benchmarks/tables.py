@@ -1,33 +1,34 @@
-"""Small markdown tables, medians and spreads."""
+"""Markdown tables, and how figures are written in them."""
 
-import statistics
-from collections.abc import Callable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import median as median
 
-Item = TypeVar("Item")
+Row = Mapping[str, str]
+"""Cells by the titles of their columns."""
 
 
-def show(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def show(title: str, rows: Sequence[Row]) -> None:
     """Print a table at once, so that a long benchmark can be watched."""
-    cells = [list(columns), *([str(value) for value in row] for row in rows)]
-    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
-    lines = [" | ".join(map(str.ljust, row, widths)) for row in cells]
+    columns = list(rows[0])
+    cells = [columns, *([row[column] for column in columns] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = [" | ".join(map(str.ljust, line, widths)) for line in cells]
     rule = " | ".join("-" * width for width in widths)
     print(f"\n### {title}\n", *(f"| {line} |" for line in [lines[0], rule, *lines[1:]]), sep="\n")
     print(flush=True)
 
 
-def median(items: Iterable[Item], value: Callable[[Item], float]) -> float:
-    """The median of a value over some runs."""
-    return statistics.median(map(value, items))
-
-
-def spread(items: Sequence[Item], value: Callable[[Item], float], form: str = ".2f") -> str:
-    """The median of a value, with the smallest and the largest."""
-    values = [value(item) for item in items]
-    return f"{statistics.median(values):{form}} ({min(values):{form}}-{max(values):{form}})"
+def spread(values: Iterable[float], form: str = ".2f") -> str:
+    """Median, smallest and largest: ``2.00 (1.50-3.00)``."""
+    figures = sorted(values)
+    return f"{median(figures):{form}} ({figures[0]:{form}}-{figures[-1]:{form}})"
 
 
 def megabytes(size: float) -> str:
     """Bytes in millions."""
     return f"{size / 1e6:,.0f}"
+
+
+def change(figure: float, base: float, form: str = "+.1f") -> str:
+    """By how much a figure is above another one, in per cent."""
+    return f"{(figure / base - 1) * 100:{form}} %"

@@ -1,86 +1,71 @@
-"""Loaders of token windows, taking turns in one process; prints JSON of tokens per second."""
+"""Loaders of token windows, taking turns in one process; prints JSON of tokens per second.
 
-import argparse
+``rows`` windows of ``window`` tokens make a batch; every loader gets ``turns`` turns. A loader is
+here a function from the number of a turn to its batches of ``x`` and ``y``.
+"""
+
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
-from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
+from given import arguments
 from numpy.lib.stride_tricks import sliding_window_view
 
-from pipeline_lib.training.batch_order import BatchOrder
-from pipeline_lib.training.loader import loader
-from pipeline_lib.training.sharded import ShardedTokenDataset
+from pipeline_lib import BatchOrder, ShardedTokenDataset, loader
 
-WINDOW, ROWS, BATCHES = 1_024, 32, 400
-SLOW_BATCHES = 100
-Pairs = Iterator[tuple[torch.Tensor, torch.Tensor]]
+BATCHES, SLOW_BATCHES = 400, 100
+Batches = Iterator[tuple[Any, Any]]
 
-
-def ours(folder: Path) -> Callable[[int], Pairs]:
-    """The project's dataset through its loader, a new pass in each turn."""
-    data = ShardedTokenDataset(folder, "train", WINDOW)
-
-    def batches(turn: int) -> Pairs:
-        yield from loader(data, ROWS, seed=turn)
-
-    return batches
-
-
-def gather(stream: Path, windows: int) -> Callable[[int], Pairs]:
-    """numpy alone: the same windows from the memmap into int64; the order is made before."""
-    tokens = np.memmap(stream, np.uint16, "r")
-    view = sliding_window_view(tokens, WINDOW + 1)
-    orders = {}
-    for turn in range(20):
-        order = BatchOrder(windows, ROWS, seed=turn)
-        orders[turn] = [np.array(part) * WINDOW for part in islice(order, BATCHES)]
-
-    def batches(turn: int) -> Pairs:
-        for starts in orders[turn]:
-            both = view[starts].astype(np.int64)
-            yield both[:, :-1], both[:, 1:]
-
-    return batches
-
-
-def nanogpt(stream: Path) -> Callable[[int], Pairs]:
-    """nanoGPT's ``get_batch``: the memmap opened for every batch, x and y copied apart."""
-
-    def batches(turn: int) -> Pairs:
-        torch.manual_seed(turn)
-        while True:
-            data = np.memmap(stream, dtype=np.uint16, mode="r")
-            ix = torch.randint(len(data) - WINDOW, (ROWS,))
-            x = [torch.from_numpy(data[i : i + WINDOW].astype(np.int64)) for i in ix]
-            y = [torch.from_numpy(data[i + 1 : i + 1 + WINDOW].astype(np.int64)) for i in ix]
-            yield torch.stack(x), torch.stack(y)
-
-    return batches
-
-
-def litdata_loader(folder: Path) -> Callable[[int], Pairs]:
-    """litdata's ``StreamingDataset`` with ``TokensLoader`` and its ``StreamingDataLoader``."""
+given = arguments(chunks=None)
+ROWS, WINDOW = given.rows, given.window
+DATA = ShardedTokenDataset(given.shards, "train", WINDOW)
+STREAM = given.stream / "train.bin"
+if given.chunks:
     from litdata import StreamingDataLoader, StreamingDataset
     from litdata.streaming.item_loader import TokensLoader
 
-    data = StreamingDataset(
-        str(folder / "tokens"), item_loader=TokensLoader(WINDOW + 1), shuffle=True
-    )
-
-    def batches(turn: int) -> Pairs:
-        for batch in StreamingDataLoader(data, batch_size=ROWS, num_workers=0):
-            tokens = batch.long()
-            yield tokens[:, :-1], tokens[:, 1:]
-
-    return batches
+    WINDOWS, CHUNKS = TokensLoader(WINDOW + 1), str(given.chunks / "tokens")
+    STREAMED = StreamingDataset(CHUNKS, item_loader=WINDOWS, shuffle=True)
 
 
-def speed(batches: Pairs, count: int) -> float:
+def ours(turn: int) -> Batches:
+    """The project's dataset through its loader, a new pass in each turn."""
+    return iter(loader(DATA, ROWS, seed=turn))
+
+
+def gather(turn: int) -> Batches:
+    """numpy alone: the same windows from the memmap into int64; the order is made before."""
+    view = sliding_window_view(np.memmap(STREAM, np.uint16, "r"), WINDOW + 1)
+    order = BatchOrder(len(DATA), ROWS, seed=turn)
+    for starts in [np.array(rows) * WINDOW for rows in islice(order, BATCHES)]:
+        both = view[starts].astype(np.int64)
+        yield both[:, :-1], both[:, 1:]
+
+
+def nanogpt(turn: int) -> Batches:
+    """nanoGPT's ``get_batch``: the memmap opened for every batch, x and y copied apart."""
+    torch.manual_seed(turn)
+    while True:
+        data = np.memmap(STREAM, dtype=np.uint16, mode="r")
+        ix = torch.randint(len(data) - WINDOW, (ROWS,))
+        x = [torch.from_numpy(data[i : i + WINDOW].astype(np.int64)) for i in ix]
+        y = [torch.from_numpy(data[i + 1 : i + 1 + WINDOW].astype(np.int64)) for i in ix]
+        yield torch.stack(x), torch.stack(y)
+
+
+def litdata(turn: int) -> Batches:
+    """litdata's ``StreamingDataset`` with ``TokensLoader`` and its ``StreamingDataLoader``."""
+    for batch in StreamingDataLoader(STREAMED, batch_size=ROWS, num_workers=0):
+        tokens = batch.long()
+        yield tokens[:, :-1], tokens[:, 1:]
+
+
+def speed(batches: Batches, count: int) -> float:
     """Tokens per second over some batches; the first ones are not counted."""
     for _ in islice(batches, 5):
         pass
@@ -92,28 +77,15 @@ def speed(batches: Pairs, count: int) -> float:
     return tokens / (time.perf_counter() - started)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--shards", type=Path, required=True)
-    parser.add_argument("--stream", type=Path, required=True)
-    parser.add_argument("--chunks", type=Path)
-    parser.add_argument("--rounds", type=int, required=True)
-    given = parser.parse_args()
-    windows = len(ShardedTokenDataset(given.shards, "train", WINDOW))
-    stream = given.stream / "train.bin"
-    ways = {
-        "this project, loader()": (ours(given.shards), BATCHES),
-        "numpy gather of the same windows": (gather(stream, windows), BATCHES),
-        "nanoGPT get_batch": (nanogpt(stream), SLOW_BATCHES),
-    }
-    if given.chunks:
-        ways["litdata TokensLoader"] = (litdata_loader(given.chunks), SLOW_BATCHES)
-    speeds: dict[str, list[float]] = {name: [] for name in ways}
-    for turn in range(3 * given.rounds):
-        for name, (make, count) in ways.items():
-            speeds[name].append(speed(make(turn), count))
-    print(json.dumps(speeds))
-
-
-if __name__ == "__main__":
-    main()
+WAYS = {
+    "this project, loader()": (ours, BATCHES),
+    "numpy gather of the same windows": (gather, BATCHES),
+    "nanoGPT get_batch": (nanogpt, SLOW_BATCHES),
+}
+if given.chunks:
+    WAYS["litdata TokensLoader"] = (litdata, SLOW_BATCHES)
+speeds: dict[str, list[float]] = {name: [] for name in WAYS}
+for turn in range(given.turns):
+    for name, (batches, count) in WAYS.items():
+        speeds[name].append(speed(batches(turn), count))
+print(json.dumps(speeds))

@@ -1,85 +1,68 @@
 """The project's own preparation, with the moments that can not be seen from outside.
 
-Prints JSON: ``first_batch``, seconds from the start of the process until the first batch is
-written; ``hashing``, seconds in restoring them;
-``commits``, seconds in each commit. With ``--kill-at SHARE`` it kills itself there instead.
+``interval`` is in seconds; ``resume`` goes on with an unfinished run; ``kill_at`` is the share of
+``rows`` at which the process kills itself. Prints JSON: ``first_batch``, the seconds from the
+start of the process until the first batch is written; ``hashing``, those spent in restoring
+shards; ``commits``, those of each commit.
 """
 
-import argparse
 import json
+import math
 import os
 import signal
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import psutil
+from given import arguments
+from internals import ShardWriter, checkpoint
 
-from pipeline_lib.corpus import checkpoint, shards
-from pipeline_lib.corpus.prepare import PrepareOptions, prepare
-from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.records import LaneProgress
+from pipeline_lib import PrepareOptions, Recipe, prepare
 
-moments: dict[str, Any] = {"commits": [], "hashing": 0.0}
+given = arguments(resume=False, kill_at=math.inf)
+moments: dict[str, Any] = {}
+flushing: list[float] = []
+restoring: list[float] = []
+commits: list[float] = []
 
 
-def timed(call: Callable[..., Any], record: Callable[[float], None]) -> Callable[..., Any]:
-    """The same call, with the seconds it took recorded."""
+def record(place: Any, name: str, note: Callable[[float], None]) -> None:
+    """Let ``note`` know the seconds of every call of a function."""
+    call = getattr(place, name)
 
-    def timing(*arguments: Any) -> Any:
+    def timed(*arguments: Any) -> Any:
         started = time.perf_counter()
         result = call(*arguments)
-        record(time.perf_counter() - started)
+        note(time.perf_counter() - started)
         return result
 
-    return timing
+    setattr(place, name, timed)
 
 
-def options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    add = parser.add_argument
-    add("--output", type=Path, required=True)
-    add("--corpus", required=True)
-    add("--column", required=True)
-    add("--tokenizer", required=True)
-    add("--rows", type=int, required=True)
-    add("--interval", type=float, required=True)
-    add("--resume", action="store_true")
-    add("--kill-at", type=float)
-    return parser.parse_args()
+def committed(seconds: float) -> None:
+    """A commit is the flushing of both writers, and then the checkpoint."""
+    commits.append(seconds + sum(flushing))
+    flushing.clear()
 
 
-def main() -> None:
-    given = options()
-    flushing: list[float] = []
-
-    def committed(seconds: float) -> None:
-        moments["commits"].append(seconds + sum(flushing))
-        flushing.clear()
-
-    def restored(seconds: float) -> None:
-        moments["hashing"] += seconds
-
-    def progress(now: LaneProgress) -> None:
-        moments.setdefault("first_batch", time.time() - psutil.Process().create_time())
-        if given.kill_at and now.rows >= given.kill_at * given.rows:
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    checkpoint.save_checkpoint = timed(checkpoint.save_checkpoint, committed)
-    shards.ShardWriter.flush = timed(shards.ShardWriter.flush, flushing.append)  # type: ignore[method-assign]
-    shards.ShardWriter.restore = timed(shards.ShardWriter.restore, restored)  # type: ignore[method-assign]
-    recipe = Recipe(
-        dataset=given.corpus,
-        config=None,
-        text_column=given.column,
-        tokenizer=given.tokenizer,
-        max_documents=given.rows,
-    )
-    settings = PrepareOptions(checkpoint_interval=given.interval, on_progress=progress)
-    prepare(recipe, given.output, resume=given.resume, options=settings)
-    print(json.dumps(moments))
+def written(now: Any) -> None:
+    """A batch is written."""
+    moments.setdefault("first_batch", time.time() - psutil.Process().create_time())
+    if now.rows >= given.kill_at * given.rows:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
-if __name__ == "__main__":
-    main()
+record(checkpoint, "save_checkpoint", committed)
+record(ShardWriter, "flush", flushing.append)
+record(ShardWriter, "restore", restoring.append)
+recipe = Recipe(
+    dataset=str(given.corpus),
+    config=None,
+    text_column=given.column,
+    tokenizer=str(given.tokenizer),
+    max_documents=given.rows,
+)
+options = PrepareOptions(checkpoint_interval=given.interval, on_progress=written)
+prepare(recipe, given.output, resume=given.resume, options=options)
+print(json.dumps(moments | {"hashing": sum(restoring), "commits": commits}))
