@@ -25,6 +25,7 @@ given = arguments(chunks=None)
 ROWS, WINDOW = given.rows, given.window
 DATA = ShardedTokenDataset(given.shards, "train", WINDOW)
 STREAM = given.stream / "train.bin"
+MAPPED = sliding_window_view(np.memmap(STREAM, np.uint16, "r"), WINDOW + 1)
 if given.chunks:
     from litdata import StreamingDataLoader, StreamingDataset
     from litdata.streaming.item_loader import TokensLoader
@@ -39,11 +40,10 @@ def ours(turn: int) -> Batches:
 
 
 def gather(turn: int) -> Batches:
-    """numpy alone: the same windows from the memmap into int64; the order is made before."""
-    view = sliding_window_view(np.memmap(STREAM, np.uint16, "r"), WINDOW + 1)
+    """numpy alone: the same windows from one memmap into int64; the order is made before."""
     order = BatchOrder(len(DATA), ROWS, seed=turn)
     for starts in [np.array(rows) * WINDOW for rows in islice(order, BATCHES)]:
-        both = view[starts].astype(np.int64)
+        both = MAPPED[starts].astype(np.int64)
         yield both[:, :-1], both[:, 1:]
 
 
