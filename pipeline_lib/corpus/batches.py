@@ -16,9 +16,15 @@ from pipeline_lib.digest import Chain
 from pipeline_lib.shuffling import Row, ShuffleBuffer, ShuffleState
 
 NULL_LENGTH = 2**64 - 1
-_PROBE_BITS = 0xFFF
-_PROBE_BYTES = 64 << 10
 _VISIBLE = range(0x21, 0x7F)  # ASCII that is neither white space nor control
+
+
+class Probing(NamedTuple):
+    """Which documents are compared with the reference encoder: one in ``every``, picked by content,
+    of those that have at most ``longest`` bytes."""
+
+    every: int = 4_096
+    longest: int = 64 << 10
 
 
 class VisitCounts(NamedTuple):
@@ -31,6 +37,7 @@ class VisitCounts(NamedTuple):
 
 
 NOTHING_VISITED = VisitCounts()
+USUAL_PROBES = Probing()
 
 
 class DocumentBatch(NamedTuple):
@@ -63,12 +70,14 @@ def is_blank(text: bytes) -> bool:
 class Batcher:
     """Cuts the shuffled rows of one lane into batches and keeps the running counts."""
 
-    def __init__(self, recipe: Recipe, seen: VisitCounts = NOTHING_VISITED) -> None:
+    def __init__(
+        self, recipe: Recipe, seen: VisitCounts = NOTHING_VISITED, probing: Probing = USUAL_PROBES
+    ) -> None:
         self._rows = recipe.tokenization_batch_size
         self._bytes = recipe.tokenization_batch_bytes
         self._prefix = selection.identity_prefix(recipe.seed)
         self._threshold = selection.val_threshold(recipe.val_fraction)
-        self.seen = seen
+        self.seen, self._probing = seen, probing
 
     def batches(
         self, shuffle: ShuffleBuffer, rows: Iterable[Row], commit_due: Callable[[], bool]
@@ -121,6 +130,7 @@ class Batcher:
         train: list[int] = []
         val: list[int] = []
         probes: list[int] = []
+        every, longest = self._probing
         digest = Chain(self.seen.source_digest)
         fold = digest.add_digest
         for position, row in enumerate(rows):
@@ -135,7 +145,7 @@ class Batcher:
                 continue
             first = int.from_bytes(identity[:8], "big")
             (val if first < threshold else train).append(position)
-            if not (first & _PROBE_BITS) and len(row) <= _PROBE_BYTES:
+            if not first % every and len(row) <= longest:
                 probes.append(position)
         return _Visited(train, val, probes, nulls, blanks, digest.state)
 

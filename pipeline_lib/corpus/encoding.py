@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.corpus.batches import DocumentBatch
-from pipeline_lib.corpus.shard_writer import ShardWriter
+from pipeline_lib.corpus.shard_cutter import ShardCutter
 from pipeline_lib.corpus.state import EncoderUsed
 from pipeline_lib.engines import Closable, in_threads
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
@@ -157,7 +157,7 @@ def _check_ids(ids: NDArray[np.uint32], tokenizer: Tokenizer) -> None:
 
 
 def write_token_batch(
-    writers: Mapping[Split, ShardWriter],
+    writers: Mapping[Split, ShardCutter[Any]],
     batch: DocumentBatch,
     encoded: Encoded,
     tokenizer: Tokenizer,
@@ -184,6 +184,6 @@ def write_token_batch(
 
 
 def _append(
-    writer: ShardWriter, tokens: NDArray[Any], lengths: NDArray[np.int64], kept: int
+    writer: ShardCutter[Any], tokens: NDArray[Any], lengths: NDArray[np.int64], kept: int
 ) -> None:
     writer.append(tokens[: int(lengths[:kept].sum())], lengths[:kept])

@@ -8,11 +8,10 @@ import logging
 from contextlib import closing
 
 from pipeline_lib import machine
-from pipeline_lib.corpus import checkpoint, staging
-from pipeline_lib.corpus.batches import NOTHING_VISITED, VisitCounts
-from pipeline_lib.corpus.encoding import EncodedBatch, EncodingStage, write_token_batch
+from pipeline_lib.corpus.batches import NOTHING_VISITED, USUAL_PROBES, Probing, VisitCounts
+from pipeline_lib.corpus.encoding import EncodedBatch, write_token_batch
 from pipeline_lib.corpus.job import CommitClock, Job
-from pipeline_lib.corpus.layout import MISMATCH, lane_folder
+from pipeline_lib.corpus.lane_store import LaneStore, StagingStore
 from pipeline_lib.corpus.pinned import versions
 from pipeline_lib.corpus.reader import (
     AT_THE_START,
@@ -22,12 +21,11 @@ from pipeline_lib.corpus.reader import (
     reader_metadata,
 )
 from pipeline_lib.corpus.recipe import lane_bound
-from pipeline_lib.corpus.restore import restore_lane
-from pipeline_lib.corpus.shard_writer import new_writers
 from pipeline_lib.corpus.state import BySplit, Checkpoint, EncoderUsed, LaneState
 from pipeline_lib.engines import Prefetched
 from pipeline_lib.errors import Interrupted
 from pipeline_lib.records import LaneProgress
+from pipeline_lib.shuffling import ShuffleState
 
 _LOG = logging.getLogger(__name__)
 MEMORY_ROOM = 448 << 20
@@ -37,24 +35,26 @@ costs some 5 % where it happens every 320 MiB of text. Buffers are held even bey
 
 def run_lane(job: Job, lane: int) -> Checkpoint:
     """Run one lane, or go on with it, to its end; returns its last commit."""
-    return _Lane(job, lane).run()
+    return Lane(job, lane, StagingStore(job, lane)).run()
 
 
-class _Lane:
-    """A lane at work. ``seen``, ``shuffle``, ``left_out`` and ``crossed`` are where it stands."""
+class Lane:
+    """A lane at work. ``seen``, ``shuffle``, ``left_out`` and ``crossed`` are where it stands.
 
-    def __init__(self, job: Job, number: int) -> None:
+    ``store`` gets what it makes. ``probing`` picks documents that the reference encodes, too.
+    """
+
+    def __init__(
+        self, job: Job, number: int, store: LaneStore, probing: Probing = USUAL_PROBES
+    ) -> None:
         self.job, self.number, self.recipe = job, number, job.pinned.recipe
+        self.store, self.probing = store, probing
         lanes = self.recipe.lanes
-        self.folder = lane_folder(job.staging, number, lanes)
         self.reader = reader_metadata(job.pinned.source, self.recipe)
         self.files = files_of_lane(self.reader, number, lanes)
         self.max_rows = lane_bound(self.recipe.max_documents, number, lanes)
         self.train_tokens = lane_bound(self.recipe.train_tokens, number, lanes)
         self.rows_at_most = _least(self.max_rows, job.pinned.source.rows_of(self.files))
-        tokenizer = job.pinned.tokenizer
-        self.writers = new_writers(job.staging, self.recipe, tokenizer.dtype, number)
-        self.encoding = EncodingStage(tokenizer, job.options.encoder, self.folder / MISMATCH)
         self.ceiling = machine.MemoryCeiling(MEMORY_ROOM)
         self.seen, self.shuffle = NOTHING_VISITED, AT_THE_START
         self.left_out, self.crossed = 0, False
@@ -63,26 +63,26 @@ class _Lane:
         self.started, self.elapsed_before = job.options.clock(), 0.0
 
     def run(self) -> Checkpoint:
+        """Work to the end of the lane; returns its last commit."""
         try:
-            last = self._resume() if checkpoint.exists(self.folder) else self._begin()
+            last = self._begin()
             if not last.finished:
                 self._work()
                 last = self._commit(finished=True)
             if last.writers["train"]["open"] or last.writers["val"]["open"]:
-                for writer in self.writers.values():
+                for writer in self.store.writers.values():
                     writer.finish()
                 last = self._commit(finished=True)
             return last
         finally:
-            for writer in self.writers.values():
-                writer.close()
+            self.store.close()
 
     def _begin(self) -> Checkpoint:
-        self._remove_unnamed_shards()
-        return self._commit(finished=False)
+        restored = self.store.restore()
+        return self._commit(finished=False) if restored is None else self._resume(*restored)
 
-    def _resume(self) -> Checkpoint:
-        last, self.shuffle, self.writers = restore_lane(self.job, self.number)
+    def _resume(self, last: Checkpoint, shuffle: ShuffleState) -> Checkpoint:
+        self.shuffle = shuffle
         self.seen = VisitCounts(
             last.source_rows_visited, last.nulls, last.blanks, last.source_digest
         )
@@ -90,18 +90,13 @@ class _Lane:
         self.crossed = bool(last.train_token_target_reached)
         self.generation, self.encoder_before = last.generation, last.encoder
         self.elapsed_before = last.elapsed_seconds
-        self.tokens_before = sum(writer.tokens for writer in self.writers.values())
-        self._remove_unnamed_shards()
+        self.tokens_before = sum(writer.tokens for writer in self.store.writers.values())
         _LOG.info(
             "lane %d goes on at row %s of %s, %s rows visited",
             self.number, f"{last.cursor.row:,}",
             self.files[min(last.cursor.file, len(self.files) - 1)], f"{self.seen.rows:,}",
         )  # fmt: skip
         return last
-
-    def _remove_unnamed_shards(self) -> None:
-        named = {name for writer in self.writers.values() for name in writer.names()}
-        staging.remove_unnamed_shards(self.job.staging, self.number, self.recipe.lanes, named)
 
     def _work(self) -> None:
         if self.train_tokens == 0:  # fewer tokens than lanes: none of them fall to this one
@@ -111,13 +106,13 @@ class _Lane:
         with closing(self._stream()) as stream:
             for batch, encoded in stream:
                 written = write_token_batch(
-                    self.writers, batch, encoded, tokenizer, self.train_tokens
+                    self.store.writers, batch, encoded, tokenizer, self.train_tokens
                 )
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.options.on_progress(self._progress())
                 if self.ceiling.enforce():
-                    self.encoding.drop_cache()
+                    self.store.encoding.drop_cache()
                 if written.crossed:
                     break
                 if batch.commit:
@@ -128,23 +123,23 @@ class _Lane:
     def _stream(self) -> Prefetched[EncodedBatch]:
         options = self.job.options
         source = self.job.pinned.source
-        reader = LaneReader(source, self.recipe, self.number, self.files, self.max_rows)
+        reader = LaneReader(
+            source, self.recipe, self.number, self.files, self.max_rows, self.probing
+        )
         due = CommitClock(options.clock, options.checkpoint_interval, self.job.stop)
         if options.replay:
             batches = reader.replayed_batches(self.seen, due)
         else:
             batches = reader.batches(self.shuffle, self.seen, due)
-        return Prefetched(self.encoding.run(Prefetched(batches, READ_AHEAD)), READ_AHEAD)
+        return Prefetched(self.store.encoding.run(Prefetched(batches, READ_AHEAD)), READ_AHEAD)
 
     def _commit(self, *, finished: bool) -> Checkpoint:
-        for writer in self.writers.values():
-            writer.flush()
         self.generation += 1
-        return checkpoint.save_checkpoint(self.folder, self._state(finished), self.shuffle)
+        return self.store.commit(self._state(finished), self.shuffle)
 
     def _state(self, finished: bool) -> LaneState:
         pinned = self.job.pinned
-        train, val = self.writers["train"], self.writers["val"]
+        train, val = self.store.writers["train"], self.store.writers["val"]
         return LaneState(
             generation=self.generation,
             lane=self.number,
@@ -155,7 +150,7 @@ class _Lane:
             source_files=dict(pinned.source.seals),
             locations=pinned.locations,
             versions=versions(),
-            encoder=self.encoding.used or self.encoder_before,
+            encoder=self.store.encoding.used or self.encoder_before,
             source_rows_visited=self.seen.rows,
             source_digest=self.seen.source_digest,
             nulls=self.seen.nulls,
@@ -167,7 +162,7 @@ class _Lane:
         )
 
     def _progress(self) -> LaneProgress:
-        train, val = self.writers["train"], self.writers["val"]
+        train, val = self.store.writers["train"], self.store.writers["val"]
         seconds = self.job.options.clock() - self.started
         return LaneProgress(
             lane=self.number,
@@ -185,7 +180,7 @@ class _Lane:
         if signum is not None:
             raise Interrupted(
                 f"stopped by signal {signum} after {self.seen.rows:,} rows, all of them committed "
-                f"in {self.folder}; go on with --resume",
+                f"in {self.job.staging}; go on with --resume",
                 signum,
             )
 

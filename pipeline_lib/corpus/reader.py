@@ -9,7 +9,14 @@ from contextlib import closing
 from itertools import islice
 
 from pipeline_lib import shuffling
-from pipeline_lib.corpus.batches import NOTHING_VISITED, Batcher, DocumentBatch, VisitCounts
+from pipeline_lib.corpus.batches import (
+    NOTHING_VISITED,
+    USUAL_PROBES,
+    Batcher,
+    DocumentBatch,
+    Probing,
+    VisitCounts,
+)
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.state import ReaderMetadata, ShuffleMetadata
 from pipeline_lib.engines import Prefetched
@@ -62,7 +69,10 @@ def check_first_file(source: CorpusSource, recipe: Recipe) -> None:
 
 
 class LaneReader:
-    """Reads ``files`` in this order, up to ``max_rows`` visited rows if that is not None."""
+    """Reads ``files`` in this order, up to ``max_rows`` visited rows if that is not None.
+
+    ``probing`` picks the documents that are compared with the reference encoder.
+    """
 
     def __init__(
         self,
@@ -71,9 +81,10 @@ class LaneReader:
         lane: int,
         files: list[str],
         max_rows: int | None,
+        probing: Probing = USUAL_PROBES,
     ) -> None:
         self._source, self._recipe, self._lane = source, recipe, lane
-        self._files, self._max_rows = files, max_rows
+        self._files, self._max_rows, self._probing = files, max_rows, probing
 
     def batches(
         self, start: ShuffleState, seen: VisitCounts, commit_due: Callable[[], bool]
@@ -89,7 +100,7 @@ class LaneReader:
             rows: Iterator[Row] = shuffle.run(ahead)
             if self._max_rows is not None:
                 rows = islice(rows, self._max_rows - seen.rows)
-            yield from Batcher(recipe, seen).batches(shuffle, rows, commit_due)
+            yield from Batcher(recipe, seen, self._probing).batches(shuffle, rows, commit_due)
 
     def replayed_batches(
         self, seen: VisitCounts, commit_due: Callable[[], bool]

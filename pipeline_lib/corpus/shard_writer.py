@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pipeline_lib.corpus.layout import OPEN, PAYLOAD, shard_name
+from pipeline_lib.corpus.layout import OPEN, PAYLOAD
 from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.shard_cutter import ShardCutter
 from pipeline_lib.corpus.shards import check_shard, npy_header
 from pipeline_lib.corpus.state import SPLITS, BySplit
 from pipeline_lib.errors import DamagedFile
-from pipeline_lib.records import OpenShard, ShardRecord, WriterState
+from pipeline_lib.records import OpenShard, WriterState
 from pipeline_lib.selection import Split
 from pipeline_lib.storage import atomic, folders
 from pipeline_lib.storage.appender import Appender
@@ -26,88 +26,45 @@ from pipeline_lib.storage.appender import Appender
 _REMEDY = "if a copy exists restore it, else remove the staging folder and start a fresh run"
 
 
-class ShardWriter:
-    """Writes one split of one lane. ``documents`` and ``tokens`` count all that was appended.
+class ShardWriter(ShardCutter[Appender]):
+    """Writes one split of one lane.
 
-    ``append`` takes whole documents, which may cross shards; a checkpoint records
-    ``summary``.
+    ``close`` leaves the open file; the next restore cuts off the bytes that are not committed.
     """
 
     def __init__(
         self, staging: Path, split: Split, recipe: Recipe, dtype: np.dtype[Any], lane: int = 0
     ) -> None:
-        self.split, self._lane, self._lanes = split, lane, recipe.lanes
-        self._capacity, self._dtype = recipe.shard_tokens, dtype
+        super().__init__(split, recipe, dtype, lane)
         self._payload, self._opens = staging / PAYLOAD, staging / OPEN
         self._header = npy_header(self._capacity, dtype)
-        self._shards: list[ShardRecord] = []
-        self._open: OpenShard | None = None
-        self._file: Appender | None = None
-        self.documents = self.tokens = 0
 
-    def append(self, tokens: NDArray[Any], lengths: NDArray[np.int64]) -> None:
-        """Add documents.
+    def _create(self, name: str) -> Appender:
+        file = Appender(self._opens / name)
+        file.append(self._header)
+        return file
 
-        ``tokens`` (one dimension, the writer's dtype): of all documents, one after another.
-        ``lengths``: tokens of each document, its end token included.
-        """
-        starts = np.cumsum(lengths) - lengths
-        position = 0
-        while position < len(tokens):
-            if self._file is None:
-                self._begin(position, starts)
-            position += self._fill(tokens[position:])
-        self.documents += len(lengths)
-        self.tokens += len(tokens)
-
-    def _begin(self, position: int, starts: NDArray[np.int64]) -> None:
-        document = int(np.searchsorted(starts, position, side="right")) - 1
-        name = shard_name(self.split, len(self._shards), self._lane, self._lanes)
-        self._file = Appender(self._opens / name)
-        self._file.append(self._header)
-        self._open = OpenShard(
-            file=name,
-            tokens=0,
-            sha256="",
-            first_document=self.documents + document,
-            first_token=position - int(starts[document]),
-        )
-
-    def _fill(self, tokens: NDArray[Any]) -> int:
-        current, file = self._current()
-        taken = tokens[: self._capacity - current["tokens"]]
-        file.append(np.ascontiguousarray(taken).data)
-        current["tokens"] += len(taken)
-        if current["tokens"] == self._capacity:
-            self._complete()
-        return len(taken)
-
-    def _complete(self) -> None:
-        current, file = self._current()
+    def _keep_full(self, shard: OpenShard, file: Appender) -> str:
         file.sync()
-        self._shards.append(ShardRecord(**{**current, "sha256": file.sha256}))
+        sha256 = file.sha256
         file.close()
-        folders.rename_new(file.path, self._payload / current["file"])
-        self._open = self._file = None
+        folders.rename_new(file.path, self._payload / shard["file"])
+        return sha256
 
-    def _current(self) -> tuple[OpenShard, Appender]:
-        if self._open is None or self._file is None:
-            raise ValueError(f"no {self.split} shard is open; this is a fault of the writer")
-        return self._open, self._file
+    def _keep_last(self, shard: OpenShard, file: Appender) -> str:
+        """Written as a new file; the open one stays, because until the next commit the last one
+        still names it."""
+        header = npy_header(shard["tokens"], self._dtype)
+        target = self._payload / shard["file"]
+        written = atomic.write_copy(target, header, file.path, len(self._header))
+        folders.sync_folder(self._payload)
+        file.close()
+        return written.sha256
 
     def flush(self) -> None:
         """Make everything appended so far durable, as a commit needs it."""
         if self._file is not None:
             self._file.sync()
-
-    def summary(self) -> WriterState:
-        """Finished shards, and the open one as far as it is filled."""
-        current = None
-        if self._open is not None and self._file is not None:
-            current = OpenShard(**{**self._open, "sha256": self._file.sha256})
-        return WriterState(
-            shards=list(self._shards), open=current, documents=self.documents, tokens=self.tokens
-        )
 
     def names(self) -> set[str]:
         """Names of the files that the current state counts."""
@@ -160,27 +117,6 @@ class ShardWriter:
             folders.rename_new(self._file.path, path)
             self._file.path = path
         self._file.cut()
-
-    def finish(self) -> None:
-        """Write the last, shorter shard as a new file with its own header, durably.
-
-        The open file stays: until the next commit, the last one still names it.
-        """
-        if self._open is None:
-            return
-        current, file = self._current()
-        header = npy_header(current["tokens"], self._dtype)
-        target = self._payload / current["file"]
-        written = atomic.write_copy(target, header, file.path, len(self._header))
-        folders.sync_folder(self._payload)
-        self._shards.append(ShardRecord(**{**current, "sha256": written.sha256}))
-        file.close()
-        self._open = self._file = None
-
-    def close(self) -> None:
-        """Close the open file; the next restore cuts off the bytes that are not committed."""
-        if self._file is not None:
-            self._file.close()
 
 
 def new_writers(
