@@ -13,6 +13,10 @@
     ├── DamagedFile            a file differs from its record
     ├── CacheError             a cache can not be built or used
     ├── Locked                 another process works in the folder
+    ├── OrderError             a position of training can not be saved or loaded
+    │   ├── OrderChanged       it belongs to another dataset, seed or shuffle
+    │   ├── ReadAhead          what reads the order has not handed out all that it read
+    │   └── WorldUnknown       it is not said which share of the samples this process takes
     └── Interrupted            a signal stopped the run after a commit
 
 A wrong argument raises ``ValueError`` instead. Every error text has three parts: found, expected,
@@ -70,6 +74,22 @@ class CacheError(PipelineError):
 
 class Locked(PipelineError):
     """Another process works in the folder."""
+
+
+class OrderError(PipelineError):
+    """A position of training can not be saved, loaded or continued."""
+
+
+class OrderChanged(OrderError):
+    """A saved position belongs to another dataset, seed or shuffle."""
+
+
+class ReadAhead(OrderError):
+    """What reads an order has read more than it handed out, so the position is not known."""
+
+
+class WorldUnknown(OrderError):
+    """It is not said which share of the samples this process takes."""
 
 
 class Interrupted(PipelineError):

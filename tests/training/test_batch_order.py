@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.training.batch_order import BatchOrder, OrderChanged, permuted
+from pipeline_lib.errors import OrderChanged
+from pipeline_lib.training.batch_order import BatchOrder, permuted
 
 SEED = st.integers(0, 2**32 - 1)
 
@@ -62,7 +63,7 @@ def test_a_saved_position_goes_on_exactly_at_any_world_size(
 ) -> None:
     whole = BatchOrder(size, 1, seed=3)
     stream = whole.indices(np.arange(4 * size + 200)).tolist()
-    first = BatchOrder(size, 2, seed=3, world_size=before)
+    first = BatchOrder(size, 2, seed=3, rank=0, world_size=before)
     for _, _ in zip(range(taken), iter(first), strict=False):
         pass
     rest = []
