@@ -41,7 +41,8 @@ HEAVY = ("torch", "datasets", "gigatoken", "huggingface_hub", "transformers", "p
 PURE = (
     *("selection", "shuffling", "records", "errors", "columns", "corpus.recipe"),
     *("chat.conversation", "chat.turns", "chat.transcripts", "chat.preference_labels"),
-    *("chat.trees", "chat.code_names", "chat.code_values", "hub.cards", "templates.chatml"),
+    *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
+    *("hub.cards", "templates.chatml"),
     *(
         "tokenization.control_tokens",
         "tokenization.disputed_unicode",

@@ -5,6 +5,7 @@ they are loaded, and a docstring is never loaded.
 """
 
 import dis
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from types import CodeType
@@ -13,8 +14,12 @@ from typing import Any, NamedTuple
 _ATTRIBUTE_LOADS = ("LOAD_ATTR", "LOAD_METHOD")
 _GLOBAL_LOADS = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS")
 _GLOBAL_STORES = ("STORE_GLOBAL", "DELETE_GLOBAL")
+_ENCLOSED_STORES = ("STORE_DEREF", "DELETE_DEREF")
 _CALL = "PRECALL" if "PRECALL" in dis.opmap else "CALL"
 _GETTERS = ("getattr", "hasattr")
+
+Chain = tuple[str, ...]
+"""Attributes that are loaded one after the other."""
 
 
 class Import(NamedTuple):
@@ -29,19 +34,19 @@ class Import(NamedTuple):
 class CodeNames:
     """The instructions of one code object and of the code objects inside it, and their names.
 
-    ``body``: instructions, with constants as indices into ``constants``. ``globals`` and
-    ``stored``: globals that are read, and globals that are set. ``attributes``: attributes that are
-    loaded. ``whole``: globals that are used in another way than to load an attribute of them.
-    ``imports``: imports inside the code. ``computed``: whether the name of an attribute is computed
-    somewhere.
+    ``body``: instructions, with constants as indices into ``constants``. ``globals``: each global
+    that is read, with the chains of attributes that are loaded from it: ``a.b.c`` is ``("b", "c")``
+    of ``a``, and ``()`` is ``a`` itself. ``stored`` and ``enclosed``: globals and enclosed
+    variables that are set. ``attributes``: all attributes that are loaded. ``imports``: imports
+    inside the code. ``computed``: whether the name of an attribute is computed somewhere.
     """
 
     body: list[Any] = field(default_factory=list)
     constants: list[Any] = field(default_factory=list)
-    globals: set[str] = field(default_factory=set)
+    globals: dict[str, set[Chain]] = field(default_factory=dict)
     stored: set[str] = field(default_factory=set)
+    enclosed: set[str] = field(default_factory=set)
     attributes: set[str] = field(default_factory=set)
-    whole: set[str] = field(default_factory=set)
     imports: list[Import] = field(default_factory=list)
     computed: bool = False
 
@@ -50,11 +55,12 @@ def read_code(code: CodeType) -> CodeNames:
     """The instructions and names of a code object."""
     found = CodeNames()
     _read(code, found)
+    found.enclosed &= {*code.co_freevars}  # not the variables of functions inside
     return found
 
 
 def _read(code: CodeType, found: CodeNames) -> None:
-    steps = list(dis.get_instructions(code))
+    steps = [step for step in dis.get_instructions(code) if step.opname != "EXTENDED_ARG"]
     counts = (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags)
     variables = (code.co_varnames, code.co_freevars, code.co_cellvars)
     found.body.append([*counts, *map(list, variables), code.co_exceptiontable.hex()])
@@ -64,10 +70,11 @@ def _read(code: CodeType, found: CodeNames) -> None:
             continue
         found.body.append([step.opname, step.argrepr or step.arg])
         if step.opname in _GLOBAL_LOADS:
-            found.globals.add(step.argval)
             _read_use(steps[place:], found)
         elif step.opname in _GLOBAL_STORES:
             found.stored.add(step.argval)
+        elif step.opname in _ENCLOSED_STORES:
+            found.enclosed.add(step.argval)
         elif step.opname in _ATTRIBUTE_LOADS:
             found.attributes.add(step.argval)
         elif step.opname == "IMPORT_NAME":
@@ -87,9 +94,9 @@ def _read_constant(step: dis.Instruction, code: CodeType, found: CodeNames) -> N
 
 def _read_use(steps: Sequence[dis.Instruction], found: CodeNames) -> None:
     """Record how the code uses the global that the first step loads."""
-    name, following = steps[0].argval, steps[1:2]
-    if not following or following[0].opname not in _ATTRIBUTE_LOADS:
-        found.whole.add(name)
+    name = steps[0].argval
+    loads = itertools.takewhile(lambda step: step.opname in _ATTRIBUTE_LOADS, steps[1:])
+    found.globals.setdefault(name, set()).add(tuple(step.argval for step in loads))
     if name in _GETTERS:
         attribute = _second_argument(steps[1:])
         found.attributes.update([attribute] if isinstance(attribute, str) else [])

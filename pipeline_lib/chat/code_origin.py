@@ -5,6 +5,7 @@ the user's, also editable installs and this library, and is identified by its be
 """
 
 import functools
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import site
@@ -12,38 +13,86 @@ import sys
 import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from pipeline_lib import digest
 
 _OWN = __name__.partition(".")[0]
+_IN_THE_INTERPRETER = ("built-in", "frozen")
 
 
-def installed_version(module: str | None) -> str | None:
-    """The text that identifies the code of a module; None for the user's own code.
+def installed_version(module: Any) -> str | None:
+    """The text that identifies the code of a module, by its name; None for the user's own code.
 
     It is ``"python"`` for the standard library, else the distributions of the top-level package,
-    such as ``"numpy 2.4.6"``.
+    such as ``"numpy 2.4.6"``. The place of the module's file decides, so a user's ``queue.py`` is
+    the user's.
     """
-    root = (module or "__main__").partition(".")[0]
+    module = module if isinstance(module, str) and module else "__main__"
+    root = module.partition(".")[0]
     if root in ("__main__", _OWN):  # a notebook is the user's code, wherever its kernel was started
         return None
+    places = _places(module)
     if root in sys.stdlib_module_names:
-        return "python"
-    return _distribution(root) if _is_installed(root) else None
+        return "python" if not places or any(map(_is_python_s, places)) else None
+    return _distribution(root) if any(map(_is_in_site, places)) else None
 
 
-def _is_installed(root: str) -> bool:
-    try:
-        spec = importlib.util.find_spec(root)
-    except (ImportError, ValueError):  # a module that was made in memory has no spec
-        return False
-    places = [*(spec.submodule_search_locations or ()), spec.origin or ""] if spec else []
-    return any(Path(place).is_relative_to(folder) for place in places for folder in _site_folders())
+def native_version(module: str) -> str:
+    """What identifies code in C: its distribution, or the SHA-256 of the user's extension module.
+
+    Empty for a module that is not written in C.
+    """
+    version = installed_version(module)
+    file = str(getattr(sys.modules.get(module), "__file__", None) or "")
+    is_native = file.endswith(tuple(importlib.machinery.EXTENSION_SUFFIXES))
+    return version or (digest.sha256_file(Path(file)) if is_native else "")
+
+
+def _places(module: str) -> list[str]:
+    """Where the code of a module is; of an unknown module, where its top-level package is."""
+    spec = getattr(sys.modules.get(module), "__spec__", None)
+    if spec is None:
+        try:
+            spec = importlib.util.find_spec(module.partition(".")[0])
+        except (ImportError, ValueError):  # a module that was made in memory has no spec
+            return ["memory"]
+    if spec is None:
+        return []
+    return [spec.origin] if spec.origin else [*(spec.submodule_search_locations or ())]
+
+
+def _is_python_s(place: str) -> bool:
+    if place in _IN_THE_INTERPRETER:
+        return True
+    return _is_below(place, _library_folders()) and not _is_in_site(place)
+
+
+def _is_in_site(place: str) -> bool:
+    return _is_below(place, _site_folders())
+
+
+def _is_below(place: str, folders: frozenset[str]) -> bool:
+    return any(place.startswith(folder) for folder in folders)
 
 
 @functools.cache
 def _site_folders() -> frozenset[str]:
     paths = sysconfig.get_paths()
     found = {paths["purelib"], paths["platlib"], *site.getsitepackages()}
-    return frozenset({*found, site.getusersitepackages()})
+    return _spellings({*found, site.getusersitepackages()})
+
+
+@functools.cache
+def _library_folders() -> frozenset[str]:
+    paths = sysconfig.get_paths()
+    return _spellings({paths["stdlib"], paths["platstdlib"]})
+
+
+def _spellings(folders: set[str]) -> frozenset[str]:
+    """The folders as they are written and as the system resolves them, with a ``/`` at the end."""
+    real = {str(Path(folder).resolve()) for folder in folders}
+    return frozenset(f"{folder.rstrip('/')}/" for folder in folders | real)
 
 
 @functools.cache

@@ -1,11 +1,14 @@
 """Descriptions of objects: literals, and objects that only hold functions and values. Pure."""
 
+import collections
 import functools
 import logging
 import re
 import types
 from collections.abc import Mapping
 from typing import Any
+
+from pipeline_lib import digest
 
 _LITERALS = (bool, int, float, complex, str, bytes, type(None), type(...))
 VALUE_MODULES = ("datetime", "decimal", "fractions", "operator", "pathlib", "uuid")
@@ -24,6 +27,8 @@ def literal_text(value: Any) -> str | None:
         return f"re {value.pattern!r} {value.flags}"
     if type(value) in _LITERALS:
         return repr(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+        return _array_text(value)
     if type(value) in (tuple, list):
         return _joined(type(value).__name__, [literal_text(item) for item in value])
     if type(value) in (set, frozenset):
@@ -33,6 +38,13 @@ def literal_text(value: Any) -> str | None:
         flat = [literal_text(part) for item in value.items() for part in item]
         return _joined("dict", flat)
     return None
+
+
+def _array_text(array: Any) -> str | None:
+    """The text of a numpy array or scalar; None if it holds Python objects."""
+    if type(array).__name__ == "dtype" or array.dtype.hasobject:
+        return None
+    return f"array {array.dtype.descr} {array.shape} {digest.sha256_bytes(array.tobytes())}"
 
 
 def _joined(kind: str, items: list[str | None] | list[str]) -> str | None:
@@ -53,11 +65,51 @@ def parts_held(value: Any) -> Mapping[str, Any] | None:
         return {"function": value.func}
     if isinstance(value, functools.partial):
         return {"function": value.func, "args": value.args, "named": value.keywords}
-    if hasattr(value, "cache_parameters"):
+    if isinstance(value, functools._lru_cache_wrapper):
         return {"function": value.__wrapped__, "cached": value.cache_parameters()}
+    if isinstance(value, types.MappingProxyType):
+        return {"of": dict(value)}
+    if isinstance(value, types.GenericAlias) or hasattr(type(value), "__origin__"):
+        return {"origin": value.__origin__, "args": value.__args__}
     if isinstance(value, logging.Logger):
         return {"name": value.name}
+    return _container(value)
+
+
+def _container(value: Any) -> Mapping[str, Any] | None:
+    if type(value) in (collections.OrderedDict, collections.Counter, collections.defaultdict):
+        return {"items": dict(value), "default": getattr(value, "default_factory", None)}
+    if type(value) is collections.deque:
+        return {"items": list(value), "longest": value.maxlen}
+    if type(value) is types.SimpleNamespace:
+        return vars(value)
     return None
+
+
+def builtin_content(value: Any) -> Any:
+    """The content of an instance of a subclass of a builtin type; None without one.
+
+    The methods of the builtin type are asked, whatever the subclass overrides.
+    """
+    for kind, plain in _PLAIN.items():
+        if isinstance(value, kind):
+            return plain(value)
+    return None
+
+
+_PLAIN: Mapping[type, Any] = {
+    int: lambda value: int.__add__(value, 0),
+    float: float.hex,
+    complex: lambda value: repr(complex.__add__(value, 0)),
+    str: lambda value: str.__add__(value, ""),
+    bytes: lambda value: bytes.__add__(value, b""),
+    tuple: lambda value: [*tuple.__iter__(value)],
+    list: lambda value: [*list.__iter__(value)],
+    dict: lambda value: [*dict.items(value)],
+    set: lambda value: {*set.__iter__(value)},
+    frozenset: lambda value: {*frozenset.__iter__(value)},
+    BaseException: lambda value: value.args,
+}
 
 
 def is_described(value: Any) -> bool:

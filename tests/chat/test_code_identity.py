@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pipeline_lib.chat import normalize, store_writer
-from pipeline_lib.chat.code_identity import CodeIdentity, code_identity
+from pipeline_lib.chat.code_identity import CodeIdentity, changed_between, code_identity
 from pipeline_lib.chat.normalize import DECIDE_WHAT_IS_STORED
 
 BASE = '''
@@ -131,6 +131,62 @@ def test_a_name_in_the_body_of_a_class_counts(identity: Identity) -> None:
     assert identity(source.format(1)).sha256 != identity(source.format(2)).sha256
 
 
+PAIRS = {
+    "a number of an own class": "class L(int): pass\nV = L($)\ndef norm(r): return r[V]",
+    "a named tuple": "from typing import NamedTuple\nclass R(NamedTuple):\n    n: int\nV = R($)\n"
+    "def norm(r): return r[V.n]",
+    "a dict of an own class": "class R(dict): pass\nV = R(a=$)\ndef norm(r): return r[V['a']]",
+    "a list of an own class": "class R(list): pass\nV = R([$])\ndef norm(r): return r[V[0]]",
+    "a private slot": "class R:\n    __slots__ = ('__n',)\n    def __init__(s): s.__n = $\n"
+    "    def get(s): return s.__n\nV = R()\ndef norm(r): return r[V.get()]",
+    "slots in one text": "class R:\n    __slots__ = 'size'\n    def __init__(s): s.size = $\n"
+    "V = R()\ndef norm(r): return r[V.size]",
+    "a member that is a list": "import enum\nclass E(enum.Enum):\n    A = [$]\n"
+    "def norm(r): return r[E.A.value[0]]",
+    "a method of a builtin type": "V = [str.strip, bytes.strip][$]\ndef norm(r): return V(r)",
+    "a wrapper of an installed function": "import functools, yaml\ndef d(f):\n"
+    "    @functools.wraps(f)\n    def w(r): return f(r), $\n    return w\nnorm = d(yaml.dump)",
+    "a function in an installed wrapper": "from contextlib import contextmanager\n@contextmanager\n"
+    "def c(r): yield r + $\ndef norm(r):\n    with c(r) as x: return x",
+    "a table under a special name": "class T:\n    __table__ = {'a': lambda x: x[$]}\n"
+    "def norm(r): return T.__table__['a'](r)",
+    "a made data class": "import dataclasses\n"
+    "T = dataclasses.make_dataclass('T', [('a', int, $)])\ndef norm(r): return r[T().a]",
+    "a numpy array": "import numpy as np\nV = np.array([$])\ndef norm(r): return V[r]",
+    "a default factory": "import collections\nV = collections.defaultdict(lambda: $)\n"
+    "def norm(r): return V[r]",
+    "a descriptor": "class D:\n    def __get__(s, o, k): return $\nclass T:\n    f = D()\n"
+    "V = T()\ndef norm(r): return V.f",
+    "a metaclass": "class M(type):\n    def __call__(k): return $\nclass T(metaclass=M): pass\n"
+    "def norm(r): return T()",
+    "attributes made on demand": "class T:\n    def __getattr__(s, n):\n"
+    "        if n[0] == '_': raise AttributeError\n        return $\nV = T()\n"
+    "def norm(r): return V.any",
+    "a callable object": "class N:\n    def __init__(s, k): s.k = k\n"
+    "    def __call__(s, r): return r[s.k]\nnorm = N($)",
+    "a method of an object": "class N:\n    def __init__(s, k): s.k = k\n"
+    "    def go(s, r): return r[s.k]\nnorm = N($).go",
+    "a partial": "import functools\ndef f(a, r): return r[a]\nnorm = functools.partial(f, $)",
+    "a cached helper": "import functools\n@functools.lru_cache\ndef h(x): return x + $\n"
+    "def norm(r): return h(r)",
+    "a generator": "def g(r): yield $\ndef norm(r): return list(g(r))",
+    "a builtin's name": "def len(x): return $\ndef norm(r): return len(r)",
+    "a value put into an installed module": "import yaml\nyaml.MINE = $\n"
+    "def norm(r): return yaml.MINE",
+    "a function put into an installed module": "import yaml\ndef f(x): return $\nyaml.mine = f\n"
+    "def norm(r): return yaml.mine(r)",
+    "the type of the items of a list": "class C:\n    n = $\nV = list[C]\n"
+    "def norm(r): return V.__args__[0].n",
+}
+
+
+@pytest.mark.parametrize("what", PAIRS)
+def test_whatever_form_a_value_or_function_has_it_counts(identity: Identity, what: str) -> None:
+    first, same, other = (identity(PAIRS[what].replace("$", n)) for n in "001")
+    assert first.unresolved == ()
+    assert first.sha256 == same.sha256 != other.sha256
+
+
 def test_enclosed_variables_and_defaults_count(identity: Identity) -> None:
     source = "def make(n):\n    def norm(row, k=n):\n        return row[n]\n    return norm\n"
     assert identity(source + "norm = make(1)").sha256 != identity(source + "norm = make(2)").sha256
@@ -153,10 +209,45 @@ def test_functions_that_name_each_other_end(identity: Identity) -> None:
         ("def norm(r):\n    return getattr(r, f\"x{r}\")", "norm (a computed attribute name)"),
         ("def norm(r):\n    global N\n    N = 1", "norm/N (a global that it sets)"),
         ("def norm(r):\n    import none_such as n\n    return n", "norm/none_such (module that"),
+        ("import random\ndef norm(r):\n    return random.choice(r)", "norm/random.choice/of (Ran"),
+        ("import time as t\ndef norm(r):\n    return t.time()", "norm/t.time (the world outside)"),
+        ("from time import time\ndef norm(r):\n    return time()", "norm/time (the world outside)"),
+        ("import datetime as d\ndef norm(r):\n    return d.date.today()", "norm/d.date.today (the"),
+        ("import os\ndef norm(r):\n    return os.environ['A']", "norm/environ (the world outside)"),
+        ("def norm(r):\n    import os\n    return os.getenv('A')", "norm/os.getenv (the world"),
+        ("import sys\ndef norm(r):\n    return sys.modules['a'].X", "norm/sys.modules (the world"),
+        ("def norm(r):\n    return norm.__globals__['X']", "norm/__globals__ (the world outside)"),
+        ("def norm(r):\n    return hash(r)", "norm/hash (builtin)"),
+        ("def make():\n    n = 0\n    def norm(r):\n        nonlocal n\n        n += 1\n"
+         "    return norm\nnorm = make()", "norm/n (an enclosed variable that it sets)"),
+        ("BOX = []\nBOX.append(BOX)\ndef norm(r):\n    return BOX", "norm (nested too deeply)"),
+        ("import msgspec\nclass S(msgspec.Struct):\n    a: int = 1\ndef norm(r):\n    return S(r)",
+         "norm/S (a class made by StructMeta)"),
     ],
 )  # fmt: skip
 def test_what_can_not_be_pinned_down_is_named(identity: Identity, source: str, said: str) -> None:
     assert identity(source).unresolved[0].startswith(said)
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        ("re", "re.sub('a', 'b', r, flags=re.I)"),
+        ("json", "json.loads(r)"),
+        ("numpy", "numpy.log(r) + numpy.pi"),
+        ("os", "os.path.join('a', r)"),
+        ("time", "time.sleep(0)"),
+        ("logging", "logging.getLogger(r).info(r)"),
+        ("datetime", "datetime.datetime.fromisoformat(r)"),
+        ("pathlib", "pathlib.Path(r).name"),
+        ("pyarrow", "pyarrow.array(r)"),
+    ],
+)
+def test_ordinary_use_of_installed_code_can_be_pinned_down(
+    identity: Identity, use: tuple[str, str]
+) -> None:
+    assert identity(f"import {use[0]}\ndef norm(r): return {use[1]}").unresolved == ()
+    assert identity(f"def norm(r):\n    import {use[0]}\n    return {use[1]}").unresolved == ()
 
 
 def test_an_attribute_by_a_constant_name_can_be_pinned_down(identity: Identity) -> None:
@@ -210,6 +301,74 @@ def test_values_and_helpers_of_own_modules_count_however_far_they_are(
     assert identity(USES[use]).sha256 != before
     words.SUFFIX = "a"  # type: ignore[attr-defined]
     assert identity(USES[use]).sha256 == before
+
+
+@pytest.fixture
+def own_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A package of the user with a module ``rules`` in it; both have a ``LIMIT``."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("my_package", "my_package.rules"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    (tmp_path / "my_package").mkdir()
+    for name in ("__init__", "rules"):
+        (tmp_path / "my_package" / f"{name}.py").write_text("LIMIT = 3\n")
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("source", "changed"),
+    [
+        ("def norm(r):\n    import my_package.rules\n    return my_package.LIMIT", "my_package"),
+        ("import my_package.rules\ndef f(m): return m.LIMIT\ndef norm(r):\n"
+         "    return f(my_package.rules)", "my_package.rules"),
+        ("def f(m): return m.LIMIT\ndef norm(r):\n    from my_package import rules\n"
+         "    return f(rules)", "my_package.rules"),
+        ("import my_package as p\ndef norm(r): return p.__dict__['LIMIT']", "my_package"),
+        ("import my_package as p\ndef norm(r): return getattr(p, 'LIMIT')", "my_package"),
+    ],
+)  # fmt: skip
+def test_a_module_that_is_passed_on_counts_with_all_it_holds(
+    own_package: Path, identity: Identity, source: str, changed: str
+) -> None:
+    before = identity(source).sha256
+    importlib.import_module(changed).LIMIT = 7  # type: ignore[attr-defined]
+    assert identity(source).sha256 != before
+
+
+def test_a_module_of_the_user_with_the_name_of_one_of_python_is_the_user_s(
+    tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "chunk", raising=False)
+    (tmp_path / "chunk.py").write_text("LIMIT = 3\ndef cut(x):\n    return x[:LIMIT]\n")
+    source = "import chunk\ndef norm(r):\n    return chunk.cut(r)\n"
+    before = identity(source).sha256
+    sys.modules["chunk"].LIMIT = 4  # type: ignore[attr-defined]
+    assert identity(source).sha256 != before
+
+
+def test_an_extension_module_of_the_user_counts_by_its_file(
+    tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "_bisect.so"
+    path.write_bytes(Path(importlib.import_module("_bisect").__file__ or "").read_bytes())
+    spec = importlib.util.spec_from_file_location("_bisect", path)
+    assert spec is not None
+    monkeypatch.setitem(sys.modules, "_bisect", importlib.util.module_from_spec(spec))
+    source = "import _bisect\ndef norm(r):\n    return _bisect.bisect_left(r, 1)\n"
+    before = identity(source).sha256
+    built = path.read_bytes() + b"another build"
+    path.unlink()  # the loaded one stays mapped
+    path.write_bytes(built)
+    assert identity(source).sha256 != before
+
+
+def test_what_changed_is_named_by_its_path(own_modules: Path, identity: Identity) -> None:
+    before = identity(USES["attribute"])
+    importlib.import_module("my_rules").LIMIT = 7  # type: ignore[attr-defined]
+    after = identity(USES["attribute"])
+    assert changed_between(before, before) == ()
+    assert changed_between(before, after) == ("norm/my_rules.LIMIT", "norm/my_rules.cut/LIMIT")
 
 
 def test_of_an_own_module_only_what_is_used_counts(own_modules: Path, identity: Identity) -> None:
