@@ -105,6 +105,24 @@ def test_other_code_is_normalised_again_and_equal_output_has_an_equal_digest(
     assert plain.train.fingerprints == other.train.fingerprints != loud.train.fingerprints
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("store_writer.PART_ROWS", 19_999),
+        ("store_writer.conversation_bytes", lambda conversation: str(conversation).encode()),
+        ("normalize.selection.side", lambda identity, threshold: "train"),
+    ],
+)
+def test_another_version_of_this_library_normalises_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, value: Any
+) -> None:
+    before = normalized(tmp_path, CHATS)
+    with monkeypatch.context() as patch:
+        patch.setattr(f"pipeline_lib.chat.{place}", value)
+        assert normalized(tmp_path, CHATS).folders != before.folders
+    assert normalized(tmp_path, CHATS).folders == before.folders
+
+
 def test_a_normalizer_that_can_not_be_pinned_down_runs_every_time_and_says_so(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -34,6 +34,17 @@ def test_the_order_is_decided_by_the_content() -> None:
     assert shuffled_words(text) == shuffled_words(bytes(text))
 
 
+def test_answers_of_one_length_are_shuffled_each_in_its_own_way() -> None:
+    """Otherwise a model could tell a made answer by the places of its words."""
+    orders = set()
+    for number in range(20):
+        words = [f"{number}-{place}" for place in range(8)]
+        shuffled = shuffled_words(" ".join(words).encode())
+        assert shuffled is not None
+        orders.add(tuple(words.index(word) for word in shuffled.decode().split()))
+    assert len(orders) == 20
+
+
 def test_real_pairs_stay_and_others_get_their_last_answer_shuffled(tmp_path: Path) -> None:
     pair = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
     plain = turns("q", "first answer", "more", "second answer here")

@@ -65,6 +65,14 @@ def test_an_id_beyond_the_vocabulary_is_stopped_before_numpy_wraps_it() -> None:
         with_end_tokens(encoded(2, first=70_000), tokenizer(bound=65_536, eos=0))
 
 
+@pytest.mark.parametrize("bound", [300, 65_536, 65_537, 200_000])
+def test_the_largest_id_of_a_vocabulary_is_written_and_the_next_one_is_refused(bound: int) -> None:
+    tokens, _ = with_end_tokens(encoded(1, first=bound - 1), tokenizer(bound=bound, eos=0))
+    assert tokens.tolist() == [bound - 1, 0]
+    with pytest.raises(TokenizerError, match=f"gave id {bound}, but ids end at {bound - 1}"):
+        with_end_tokens(encoded(1, first=bound), tokenizer(bound=bound, eos=0))
+
+
 def test_a_document_whose_own_text_became_the_end_token_is_refused() -> None:
     with pytest.raises(TokenizerError, match="own text became the end token '<e>'"):
         with_end_tokens(encoded(3), tokenizer(eos=2))

@@ -2,21 +2,24 @@
 
 import dataclasses
 import errno
+import itertools
 import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpora import REFERENCE, contents, small_recipe, write_parquet
+from corpora import REFERENCE, a_checkpoint, contents, small_recipe, write_parquet
 from crashes import leave_unfinished, seam, survives
 
 from pipeline_lib.corpus.layout import staging_folder
 from pipeline_lib.corpus.manifest import Manifest
+from pipeline_lib.corpus.pinned import pin
 from pipeline_lib.corpus.prepare import prepare
-from pipeline_lib.corpus.publish import code_digest
+from pipeline_lib.corpus.publish import build_manifest, code_digest
+from pipeline_lib.corpus.state import BySplit
 from pipeline_lib.errors import OutputExists, SourceError
-from pipeline_lib.records import LaneProgress
+from pipeline_lib.records import LaneProgress, WriterState
 
 
 def run(recipe: Any, target: Path, resume: Any = False, **options: Any) -> Manifest:
@@ -29,6 +32,26 @@ def test_a_source_that_ends_below_the_token_bound_warns_and_publishes(
     metadata = run(small_recipe(tmp_path, max_documents=None, train_tokens=10**6), tmp_path / "out")
     assert metadata["train_token_target_reached"] is False
     assert "the source ended at 2,837 train tokens, below the 1,000,000 asked for" in caplog.text
+
+
+@pytest.mark.parametrize("reached", itertools.product([True, False], repeat=3))
+def test_the_token_bound_is_reached_only_if_every_lane_reached_its_own(
+    tmp_path: Path, reached: tuple[bool, ...]
+) -> None:
+    pinned = pin(small_recipe(tmp_path, max_documents=None, train_tokens=300, lanes=3))
+    some = WriterState(shards=[], open=None, documents=1, tokens=5)
+    lanes = [
+        a_checkpoint(
+            lane=lane,
+            source_rows_visited=2,
+            train_token_target_reached=one,
+            writers=BySplit(train=some, val=some),
+        )
+        for lane, one in enumerate(reached)
+    ]
+    found = build_manifest(pinned, lanes)
+    assert found["train_token_target_reached"] is (reached == (True, True, True))
+    assert (found["counts"]["rows_visited"], found["counts"]["train_tokens"]) == (6, 15)
 
 
 @pytest.mark.parametrize("fraction", [1e-9, 1 - 1e-9])

@@ -198,6 +198,25 @@ def test_recent_verification_hashes_only_the_shards_since_the_generation_before(
     run(world.recipe, tmp_path / "other", verify="recent")
 
 
+@pytest.mark.parametrize("gone", [CHECKPOINT, PREVIOUS])
+@pytest.mark.parametrize("how", [*DAMAGES, "absent"])
+def test_recent_verification_trusts_no_shard_where_a_generation_can_not_be_read(
+    world: World, tmp_path: Path, gone: str, how: str
+) -> None:
+    staging = leave_unfinished(world.recipe, tmp_path / "out", 6)
+    if how == "absent":
+        (staging / gone).unlink()
+    else:
+        data = DAMAGES[how]((staging / gone).read_bytes())
+        (staging / gone).unlink()  # its second name keeps the old content
+        (staging / gone).write_bytes(data)
+    flip(staging / "payload" / "train_00000.npy", -1)
+    with pytest.raises(DamagedFile, match=r"train_00000\.npy: SHA-256 is"):
+        run(world.recipe, tmp_path / "out", verify="recent")
+    flip(staging / "payload" / "train_00000.npy", -1)
+    assert contents_of_run(world.recipe, tmp_path / "out", verify="recent") == world.golden
+
+
 def test_a_field_that_is_missing_in_both_generations_is_named(world: World, tmp_path: Path) -> None:
     staging = leave_unfinished(world.recipe, tmp_path / "out", 5)
     for name in (CHECKPOINT, PREVIOUS):
@@ -206,15 +225,3 @@ def test_a_field_that_is_missing_in_both_generations_is_named(world: World, tmp_
         reseal(staging / name, fields)
     with pytest.raises(DamagedFile, match=r"checkpoint\.json .* missing required field `val`"):
         run(world.recipe, tmp_path / "out")
-
-
-def test_the_generation_before_is_verified_in_full_even_where_the_newest_is_gone(
-    world: World, tmp_path: Path
-) -> None:
-    staging = leave_unfinished(world.recipe, tmp_path / "out", 6)
-    (staging / CHECKPOINT).unlink()
-    flip(staging / "payload" / "train_00000.npy", -1)
-    with pytest.raises(DamagedFile, match=r"train_00000\.npy: SHA-256 is"):
-        run(world.recipe, tmp_path / "out", verify="recent")
-    flip(staging / "payload" / "train_00000.npy", -1)
-    assert contents_of_run(world.recipe, tmp_path / "out", verify="recent") == world.golden

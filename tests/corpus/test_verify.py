@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -203,6 +204,40 @@ def remove_an_end(tokens: NDArray[Any]) -> None:
 def move_an_end(tokens: NDArray[Any]) -> None:
     end = np.flatnonzero(tokens == 0)[-1]
     tokens[[end, end - 1]] = tokens[[end - 1, end]]
+
+
+@pytest.fixture(scope="module")
+def long_documents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Shards of seven tokens, so that most documents lie in three shards or more."""
+    folder = tmp_path_factory.mktemp("long")
+    prepare(
+        small_recipe(folder, shard_tokens=7, max_documents=30), folder / "out", options=REFERENCE
+    )
+    return folder / "out"
+
+
+@pytest.mark.parametrize("block", [1, 3, 7, 1 << 22])
+def test_documents_over_many_shards_are_sound_however_the_shards_are_read(
+    long_documents: Path, monkeypatch: pytest.MonkeyPatch, block: int
+) -> None:
+    shards = manifest.load(long_documents)["shards"]["train"]
+    per_document = Counter(shard["first_document"] for shard in shards)
+    assert per_document.most_common(1)[0][1] >= 3
+    monkeypatch.setattr("pipeline_lib.corpus.verify._BLOCK", block)
+    assert verify(long_documents) == []
+
+
+def test_a_border_inside_a_document_of_many_shards_is_named(
+    long_documents: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(long_documents, tmp_path / "out")
+    shards = manifest.load(long_documents)["shards"]["train"]
+    number = next(n for n, shard in enumerate(shards) if shard["first_token"] > 7)
+    edit(tmp_path / "out", lambda fields: fields["shards"]["train"][number].update(first_token=7))
+    assert (
+        f"{shards[number]['file']} is recorded to begin at token 7"
+        in (check(tmp_path / "out")["border"])
+    )
 
 
 def test_an_id_beyond_the_vocabulary_is_named(out: Path) -> None:

@@ -223,6 +223,24 @@ def test_one_long_value_among_many_short_ones_bounds_the_batch(tmp_path: Path) -
     assert max(batches) <= BATCH_BYTES and sum(batches) == 90 + 40 * len(long)
 
 
+@pytest.mark.parametrize("long_rows", [40, 400])
+def test_a_long_value_that_many_rows_share_never_fills_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, long_rows: int
+) -> None:
+    """The mean row of the file is tiny; a batch is bounded before it is decoded, not after."""
+    monkeypatch.setattr(parquet, "BATCH_BYTES", 1 << 20)
+    index = pa.array([0] * 5_000 + [1] * long_rows, pa.int32())
+    array = pa.DictionaryArray.from_arrays(index, pa.array(["x", "y" * 200_000]))
+    path = write(tmp_path / "a.parquet", array.cast(pa.string()), 10_000)
+    pool, default = pa.proxy_memory_pool(pa.default_memory_pool()), pa.default_memory_pool()
+    pa.set_memory_pool(pool)
+    try:
+        assert sum(len(rows) for _, rows in parquet_texts(path, "text")) == len(array)
+    finally:
+        pa.set_memory_pool(default)
+    assert 0 < pool.max_memory() < 6 << 20  # the long rows of one full batch: 8 MB and more
+
+
 def test_short_rows_are_read_in_full_batches(tmp_path: Path) -> None:
     path = write(tmp_path / "a.parquet", pa.array(["same"] * 3_000), 3_000)
     assert [len(rows) for _, rows in parquet_texts(path, "text")] == [BATCH_ROWS] * 5 + [440]

@@ -1,6 +1,7 @@
 """One worker in a folder at a time, and a dead one's lock means nothing."""
 
 import errno
+import fcntl
 import os
 import subprocess
 import sys
@@ -55,6 +56,27 @@ def test_the_holder_may_remove_the_file(tmp_path: Path) -> None:
         (tmp_path / "lock").unlink()
         with FolderLock(tmp_path / "lock"):
             assert (tmp_path / "lock").exists()
+
+
+def test_a_lock_on_a_file_that_was_removed_while_it_was_opened_is_not_taken_for_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the next worker locks a new file of that name, and two work in the folder."""
+    lock, real = FolderLock(tmp_path / "lock"), fcntl.flock
+    removed: list[int] = []
+
+    def late(fd: int, how: int) -> None:
+        if len(removed) < 3:  # between open and flock the holder before us went away
+            (tmp_path / "lock").unlink()
+            removed.append(fd)
+        if len(removed) == 2:
+            (tmp_path / "lock").write_bytes(b"")  # and somebody made it again
+        real(fd, how)
+
+    monkeypatch.setattr("fcntl.flock", late)
+    with lock, pytest.raises(Locked), FolderLock(tmp_path / "lock"):
+        pass
+    assert len(removed) == 3
 
 
 def test_a_lock_is_given_back_when_the_work_fails(tmp_path: Path) -> None:

@@ -1,9 +1,11 @@
 """The keyed folders below a root: explained, found, listed, removed."""
 
+import itertools
 import os
 from pathlib import Path
 
 import pytest
+from crashes import survives
 from keyed_folders import KEY, folder_with
 
 from pipeline_lib.errors import Locked
@@ -79,6 +81,22 @@ def test_an_interrupted_removal_leaves_nothing_that_looks_like_a_cache(
         prune(tmp_path, keep=[])
     assert (folder / "sft_ids.bin").exists() and not (folder / META).exists()
     assert stored_caches(tmp_path).rows == ()
+
+
+def test_a_removal_that_died_at_any_call_leaves_whole_caches_or_none(tmp_path: Path) -> None:
+    files = {f"{n}.bin": bytes(9) for n in range(4)}
+    for at in itertools.count(1):
+        root = tmp_path / str(at)
+        for length in (1, 2):
+            folder_with(root, "sft", KEY | {"max_len": length}, files)
+        ended = survives(lambda root=root: prune(root, keep=[]), at, torn=True)
+        for path in root.glob(f"*/{META}"):
+            assert {*files} < {entry.name for entry in path.parent.iterdir()}
+        prune(root, keep=[])
+        assert stored_caches(root).rows == ()
+        if ended:
+            break
+    assert at == 2 * 3 + 1
 
 
 def interrupt(path: Path) -> None:

@@ -155,6 +155,7 @@ def test_padding_may_be_the_end_of_a_document_but_no_mark_of_a_turn() -> None:
 def test_ids_that_do_not_fit_the_cache_are_refused() -> None:
     with pytest.raises(TokenizerError, match="32 signed bits"):
         template_for(dataclasses.replace(tokenizer(), vocab_bound=2**31 + 1))
+    assert template_for(dataclasses.replace(tokenizer(), vocab_bound=2**31)).vocab_bound == 2**31
 
 
 @pytest.mark.parametrize(
@@ -177,6 +178,30 @@ def test_an_encoder_that_does_not_add_up_is_refused(
     broken = dataclasses.replace(template, encoder=Broken())
     with pytest.raises(TokenizerError, match=expected):
         encoded(broken, [[Turn(role="user", content="a"), Turn(role="assistant", content="b")]])
+
+
+class Fixed:
+    """An encoder that gives the same id for every text."""
+
+    name, version, threads = "fixed", "0", 1
+
+    def __init__(self, token: int) -> None:
+        self.token = token
+
+    def encode(self, texts: list[bytes]) -> Encoded:
+        ids = np.full(len(texts), self.token, np.uint32)
+        return Encoded(ids, np.arange(len(texts) + 1, dtype=np.int64))
+
+
+def test_the_largest_id_of_the_vocabulary_is_stored_and_the_next_one_is_refused(
+    template: Template,
+) -> None:
+    chat = [[Turn(role="user", content="a"), Turn(role="assistant", content="b")]]
+    largest = dataclasses.replace(template, encoder=Fixed(template.vocab_bound - 1))
+    assert encoded(largest, chat).ids.max() == template.vocab_bound - 1
+    beyond = dataclasses.replace(template, encoder=Fixed(template.vocab_bound))
+    with pytest.raises(TokenizerError, match=f"lie below {template.vocab_bound}"):
+        encoded(beyond, chat)
 
 
 @given(st.lists(st.tuples(st.integers(0, 50), st.integers(0, 5))))

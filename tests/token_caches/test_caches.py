@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -113,6 +114,31 @@ def test_a_changed_choice_builds_another_cache_and_says_which(
     first = sft(tmp_path, train)
     assert sft(tmp_path, train, **change).explanation.endswith(component)
     assert sft(tmp_path, train).explanation == f"{first.folder.name}: complete, used as it is"
+
+
+BUILDERS: dict[str, Callable[..., Cache]] = {
+    "pretrain": lambda root, train, **more: pretrain_cache(
+        CacheOptions(root), mix(train, {}, seed=1), tokenizer(), **more
+    ),
+    "sft": lambda root, train, **more: sft(root, train, **more),
+    "dpo": lambda root, train, **more: dpo_cache(
+        CacheOptions(root), train, tokenizer(), max_len=200, **more
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", BUILDERS)
+def test_a_part_of_the_conversations_is_never_taken_for_all_of_them(
+    train: Conversations, tmp_path: Path, kind: str
+) -> None:
+    build = BUILDERS[kind]
+    whole, part, less = (build(tmp_path, train, limit=limit) for limit in (-1, 5, 4))
+    assert [
+        sum(c["conversations"] for c in made.counts.values()) for made in (whole, part, less)
+    ] == [31, 5, 4]
+    assert part.explanation.endswith("limit: -1 -> 5")
+    assert len({whole.folder, part.folder, less.folder}) == 3
+    assert build(tmp_path, train).folder == whole.folder
 
 
 def test_other_content_of_the_same_lengths_builds_another_cache(tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store import ConversationBatch
+from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.chat.synthetic_rejections import with_rejected
-from pipeline_lib.records import Turn, TurnBatch
+from pipeline_lib.records import ROLES, Turn, TurnBatch
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import Template, template_for
 from pipeline_lib.token_caches.rows import (
@@ -237,6 +238,25 @@ def test_pairs_that_are_equal_after_a_cut_or_lost_their_answers_are_dropped(
     fitted = dpo_rows(template, batch, 60, "truncate_right")
     assert flagged_rows(fitted) == {EQUAL: [0], NO_TARGET: [1]}
     assert fitted.kept.tolist() == [False, False, True]
+
+
+@pytest.mark.parametrize("silent", ["chosen", "rejected", "both", "none"])
+def test_a_pair_is_kept_only_if_both_of_its_sides_learn(template: Template, silent: str) -> None:
+    """A side without an assistant turn has nothing to learn; no store lets one in."""
+    answers = [b"Fine!", b"Fine?"]
+    roles = [
+        ROLES.index("user" if silent in (side, "both") else "assistant")
+        for side in ("chosen", "rejected")
+    ]
+    batch = ConversationBatch(
+        in_columns([([b"Pick.", answers[0]], np.array([ROLES.index("user"), roles[0]], np.int8))]),
+        in_columns([([answers[1]], np.array(roles[1:], np.int8))]),
+        np.array([1], np.int32),
+        np.zeros(1, np.int64),
+    )
+    fitted = dpo_rows(template, batch, 60, "drop")
+    assert flagged_rows(fitted) == ({} if silent == "none" else {NO_TARGET: [0]})
+    assert len(fitted.ids) == fitted.kept.sum() == (silent == "none")
 
 
 def test_truncate_turns_shortens_the_prompt_of_both_sides_alike(template: Template) -> None:
