@@ -26,7 +26,7 @@ from pipeline_lib.corpus.layout import absolute_output
 from pipeline_lib.corpus.options import PrepareOptions
 from pipeline_lib.corpus.pinned import pin
 from pipeline_lib.corpus.prepare import prepare
-from pipeline_lib.corpus.recipe import Recipe, RecipeFields
+from pipeline_lib.corpus.recipe import DEFAULT_MAX_DOCUMENTS, Recipe, RecipeFields
 from pipeline_lib.corpus.recorded import recorded_run
 from pipeline_lib.corpus.resume_checks import with_changes
 from pipeline_lib.corpus.verify import verify
@@ -114,7 +114,19 @@ def _parser() -> argparse.ArgumentParser:
     recipe("tokenizer", str, "Hub repository, folder or tokenizer.json")
     recipe("tokenizer_revision", str, "branch, tag or commit of the tokenizer")
     recipe("eos_token", str, "token that ends a document, if not the tokenizer's own")
-    recipe("max_documents", int, "rows to visit; 10000 without --train-tokens")
+    rows = parser.add_mutually_exclusive_group()
+    rows.add_argument(
+        "--max-documents",
+        type=int,
+        help=f"rows to visit; {DEFAULT_MAX_DOCUMENTS} without --all-documents or --train-tokens",
+    )
+    rows.add_argument(
+        "--all-documents",
+        dest="max_documents",
+        action="store_const",
+        const="all",
+        help="visit every row of the source",
+    )
     recipe("train_tokens", int, "stop after the document that crosses this many train tokens")
     recipe("seed", int, "seed of order and split, 0 to 4294967295")
     recipe("val_fraction", float, "share of documents for validation")
@@ -159,7 +171,7 @@ def _prepare(given: argparse.Namespace) -> int:
     reporter = ProgressReporter(
         given.log_interval,
         train_tokens=recipe.train_tokens,
-        max_documents=recipe.max_documents,
+        max_documents=recipe.row_bound,
         lanes=recipe.lanes,
     )
     with reporter:
@@ -172,7 +184,7 @@ def _prepare(given: argparse.Namespace) -> int:
             on_progress=reporter,
         )
         metadata = prepare(recipe, output, resume=given.resume, options=options)
-    _LOG.info("%s", summary(metadata, output))
+    _LOG.info("%s", summary(metadata, output, bound_given=given.max_documents is not None))
     return 0
 
 

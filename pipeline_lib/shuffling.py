@@ -20,7 +20,10 @@ Row = bytes | None
 FILE_STREAM = 0
 DOCUMENT_STREAM = 1
 START = Cursor(0, 0)
-SHUFFLE = "bounded buffer, raw PCG64, (raw * n) >> 64"
+SHUFFLE = (
+    "order of files: Fisher-Yates; documents: bounded buffer; draws: numpy "
+    "PCG64(SeedSequence([seed, stream])), raw 64-bit outputs, (raw * n) >> 64"
+)
 _BLOCK = 4_096
 
 

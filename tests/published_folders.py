@@ -6,12 +6,15 @@ from typing import Any
 import numpy as np
 
 from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.bounds import lane_end
 from pipeline_lib.corpus.layout import MANIFEST, shard_name
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.shards import save_array
 from pipeline_lib.storage import atomic
 
 EOS_ID = 0
+SHUFFLE = {"algorithm": "", "files": [1337, 0], "documents": [[1337, 1]]}
+READER = {"interface": "", "column": "text", "batch_size": 1_024, "read": {}, "shuffle": SHUFFLE}
 MEASURED: Any = {
     "elapsed_seconds": 1.0,
     "train_tokens_per_second": 1,
@@ -60,4 +63,7 @@ def _content(tokens: int, documents: int, dtype: str, shards: list[dict[str, Any
         "counts": {**counts, "val_documents": 0, "val_tokens": 0},
         "train_token_target_reached": None,
         "shards": {"train": shards, "val": []},
+        "reader": READER,
+        "rows_left_out": {"null": 0, "blank": 0},
+        "lanes": [lane_end(recipe, 0, documents, tokens, crossed=False)],
     }

@@ -9,6 +9,7 @@ from contextlib import closing
 
 from pipeline_lib import machine
 from pipeline_lib.corpus.batches import NOTHING_VISITED, USUAL_PROBES, Probing, VisitCounts
+from pipeline_lib.corpus.bounds import least
 from pipeline_lib.corpus.encoding import EncodedBatch, write_token_batch
 from pipeline_lib.corpus.job import CommitClock, Job
 from pipeline_lib.corpus.lane_store import LaneStore, StagingStore
@@ -52,9 +53,9 @@ class Lane:
         lanes = self.recipe.lanes
         self.reader = reader_metadata(job.pinned.source, self.recipe)
         self.files = files_of_lane(self.reader, number, lanes)
-        self.max_rows = lane_bound(self.recipe.max_documents, number, lanes)
+        self.max_rows = lane_bound(self.recipe.row_bound, number, lanes)
         self.train_tokens = lane_bound(self.recipe.train_tokens, number, lanes)
-        self.rows_at_most = _least(self.max_rows, job.pinned.source.rows_of(self.files))
+        self.rows_at_most = least(self.max_rows, job.pinned.source.rows_of(self.files))
         self.ceiling = machine.MemoryCeiling(MEMORY_ROOM)
         self.seen, self.shuffle = NOTHING_VISITED, AT_THE_START
         self.left_out, self.crossed = 0, False
@@ -183,8 +184,3 @@ class Lane:
                 f"in {self.job.staging}; go on with --resume",
                 signum,
             )
-
-
-def _least(*bounds: int | None) -> int | None:
-    """The smallest bound that there is."""
-    return min((bound for bound in bounds if bound is not None), default=None)

@@ -7,37 +7,49 @@ passes unnoticed.
 """
 
 from pathlib import Path
-from typing import Any, NamedTuple, TypedDict, cast
+from typing import Any, NamedTuple, NotRequired, TypedDict, cast
 
 import numpy as np
 
 from pipeline_lib import digest
+from pipeline_lib.corpus.bounds import LaneEnd
 from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.recipe import RecipeFields
-from pipeline_lib.corpus.state import BySplit, EncoderUsed
+from pipeline_lib.corpus.state import BySplit, EncoderUsed, ReaderAlgorithm
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.records import ShardRecord, TokenizerMetadata
 from pipeline_lib.storage import atomic, typed_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
+_FIRST = 1
+"""Manifests of this version are read too: they lack what ``FirstContent`` lacks."""
+NULL, BLANK = "null", "blank"
+"""Reasons for which a row became no document."""
 _NOT_CONTENT = ("content_sha256", "measured", "manifest_sha256")
 
 
 class CorpusIdentity(TypedDict):
-    """The pinned source. ``files``: names in reading order. ``sizes``: bytes of each file."""
+    """The pinned source. ``files``: names in reading order. ``sizes``: bytes of each file.
+
+    ``sha256``: of each file from which the run took a row, hex; from the first version it is
+    absent.
+    """
 
     dataset: str
     config: str | None
     revision: str
     files: list[str]
     sizes: dict[str, int]
+    sha256: NotRequired[dict[str, str]]
 
 
 class Counts(TypedDict):
     """Rows, documents and tokens of a run. Tokens include the end token of each document.
 
-    Every visited row was skipped as a null or as blank, became a document of a split, or stood
-    behind the document that crossed the token bound (``prefetched_documents_not_written``).
+    Every visited row was left out for a reason (see ``ManifestContent.rows_left_out``), became a
+    document of a split, or stood behind the document that crossed the token bound
+    (``prefetched_documents_not_written``). ``skipped_null`` and ``skipped_blank`` are two of the
+    reasons.
     """
 
     rows_visited: int
@@ -71,8 +83,8 @@ class Measured(TypedDict):
     code_sha256: str
 
 
-class ManifestContent(TypedDict):
-    """The part of a manifest that the recipe alone decides.
+class FirstContent(TypedDict):
+    """What every version of a manifest says of its content.
 
     ``dtype``: of the tokens, as numpy spells it. ``train_token_target_reached``: None without a
     token bound. ``shards``: of each split, in order. Digests are hex SHA-256.
@@ -92,12 +104,34 @@ class ManifestContent(TypedDict):
     shards: BySplit[list[ShardRecord]]
 
 
-class Manifest(ManifestContent):
-    """A whole manifest: content, measurements, and the two digests that vouch for them."""
+class ManifestContent(FirstContent):
+    """The part of a manifest that the recipe and the content of its source decide.
 
+    ``reader``: how rows were read and ordered. ``rows_left_out``: reason -> rows that became no
+    document; a reason is there even where it took no row. ``lanes``: where each lane ended, in
+    order.
+    """
+
+    reader: ReaderAlgorithm
+    rows_left_out: dict[str, int]
+    lanes: list[LaneEnd]
+
+
+class _Seals(TypedDict):
     content_sha256: str
     measured: Measured
     manifest_sha256: str
+
+
+class Manifest(ManifestContent, _Seals):
+    """A whole manifest: content, measurements, and the two digests that vouch for them.
+
+    One of the first version lacks the fields that ``FirstContent`` lacks: see ``is_first``.
+    """
+
+
+class _FirstManifest(FirstContent, _Seals):
+    pass
 
 
 def seal(content: ManifestContent, measured: Measured) -> Manifest:
@@ -121,12 +155,14 @@ def load(folder: Path) -> Manifest:
     path = folder / MANIFEST
     found = atomic.load_json(path)
     _check_digests(path, found if isinstance(found, dict) else {})
-    if found.get("format_version") != FORMAT_VERSION:
+    version = found.get("format_version")
+    if version not in (_FIRST, FORMAT_VERSION):
         raise DamagedFile(
-            f"{path} has format {found.get('format_version')}, this program reads "
-            f"{FORMAT_VERSION}; use the version that wrote it"
+            f"{path} has format {version}, this program reads {_FIRST} and {FORMAT_VERSION}; use "
+            "the version that wrote it"
         )
-    typed_json.as_typed(found, Manifest, str(path))
+    kind: Any = _FirstManifest if version == _FIRST else Manifest
+    typed_json.as_typed(found, kind, str(path))
     return cast(Manifest, found)  # with fields that are unknown here: the digests cover them too
 
 
@@ -154,11 +190,23 @@ def counts_of_splits(counts: Counts) -> BySplit[SplitCounts]:
     )
 
 
-def rows_accounted_for(counts: Counts) -> int:
-    """Rows that were skipped, written or left out; a sound manifest has visited just as many."""
+def is_first(manifest: Manifest) -> bool:
+    """Whether a manifest is of the first version, which lacks the fields that came later."""
+    return manifest["format_version"] == _FIRST
+
+
+def rows_left_out(manifest: Manifest) -> dict[str, int]:
+    """Reason -> rows that became no document, of any version."""
+    counts = manifest["counts"]
+    first = {NULL: counts["skipped_null"], BLANK: counts["skipped_blank"]}
+    return first if is_first(manifest) else manifest["rows_left_out"]
+
+
+def rows_accounted_for(manifest: Manifest) -> int:
+    """Rows that were left out or written; a sound manifest has visited just as many."""
+    counts = manifest["counts"]
     return (
-        counts["skipped_null"]
-        + counts["skipped_blank"]
+        sum(rows_left_out(manifest).values())
         + counts["train_documents"]
         + counts["val_documents"]
         + counts["prefetched_documents_not_written"]

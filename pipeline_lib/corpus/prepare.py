@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipeline_lib.corpus import manifest, staging
+from pipeline_lib.corpus.bounds import forecast
 from pipeline_lib.corpus.job import Job
 from pipeline_lib.corpus.lane import run_lane
 from pipeline_lib.corpus.layout import LOCK, absolute_output, staging_folder
@@ -19,7 +20,7 @@ from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.options import PrepareOptions
 from pipeline_lib.corpus.pinned import Pinned, pin
 from pipeline_lib.corpus.publish import publish_run
-from pipeline_lib.corpus.reader import check_first_file
+from pipeline_lib.corpus.reader import check_first_file, rows_of_lanes
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.recorded import newest_checkpoint
 from pipeline_lib.corpus.resume_checks import (
@@ -29,6 +30,7 @@ from pipeline_lib.corpus.resume_checks import (
 )
 from pipeline_lib.corpus.state import Checkpoint
 from pipeline_lib.errors import Locked, PipelineError
+from pipeline_lib.records import FOLDER
 from pipeline_lib.signals import StopRequest
 
 Resume = Literal[False, True, "auto"]
@@ -114,11 +116,20 @@ def _prepare_locked(
     elif pinned is None:
         pinned = _pin_fresh(recipe)
     staging.make_folders(staging_dir, pinned.recipe.lanes)
+    _LOG.info("%s", _forecast(pinned))
     with StopRequest() as stop:
         job = Job(pinned, staging_dir, options, stop)
         numbers = list(range(pinned.recipe.lanes))
         lanes = list(options.engine(partial(run_lane, job), numbers))
         return publish_run(pinned, lanes, staging_dir, output)
+
+
+def _forecast(pinned: Pinned) -> str:
+    """What the run will visit, as far as that is known without a transfer."""
+    recipe, source = pinned.recipe, pinned.source
+    local = source.dataset == FOLDER
+    rows = rows_of_lanes(source, recipe, source.rows_by_file() if local else None)
+    return forecast(recipe, rows)
 
 
 def _pin_fresh(recipe: Recipe) -> Pinned:

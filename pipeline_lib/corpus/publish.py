@@ -6,8 +6,11 @@ from pathlib import Path
 
 from pipeline_lib import digest
 from pipeline_lib.corpus import manifest, staging
+from pipeline_lib.corpus.bounds import LaneEnd, ending, lane_end
 from pipeline_lib.corpus.layout import MANIFEST, PAYLOAD
 from pipeline_lib.corpus.manifest import (
+    BLANK,
+    NULL,
     CorpusIdentity,
     Counts,
     Manifest,
@@ -16,7 +19,8 @@ from pipeline_lib.corpus.manifest import (
     SplitCounts,
 )
 from pipeline_lib.corpus.pinned import Pinned
-from pipeline_lib.corpus.state import SPLITS, BySplit, Checkpoint
+from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.state import SPLITS, BySplit, Checkpoint, ReaderAlgorithm, ReaderMetadata
 from pipeline_lib.errors import SourceError
 from pipeline_lib.records import ShardRecord
 from pipeline_lib.selection import Split
@@ -41,12 +45,7 @@ def publish_run(
     except SourceError:
         staging.remove_staging(staging_dir)
         raise
-    if metadata["train_token_target_reached"] is False:
-        _LOG.warning(
-            "the source ended at %s train tokens, below the %s asked for",
-            f"{metadata['counts']['train_tokens']:,}",
-            f"{pinned.recipe.train_tokens:,}",
-        )
+    _warn_of_a_shortfall(pinned.recipe, metadata)
     payload = staging_dir / PAYLOAD
     named = {shard["file"] for split in SPLITS for shard in metadata["shards"][split]}
     staging.clean_payload(payload, named)
@@ -82,8 +81,18 @@ def build_manifest(pinned: Pinned, lanes: Sequence[Checkpoint]) -> Manifest:
         counts=counts,
         train_token_target_reached=_target_reached(lanes) if recipe.train_tokens else None,
         shards=BySplit(train=_shards(lanes, "train"), val=_shards(lanes, "val")),
+        reader=_algorithm(reader),
+        rows_left_out=_left_out(lanes),
+        lanes=_ends(recipe, lanes),
     )
     return manifest.seal(content, _measured(lanes, counts))
+
+
+def _warn_of_a_shortfall(recipe: Recipe, metadata: Manifest) -> None:
+    """Warn where tokens that were asked for are missing, or where one lane alone ended early."""
+    by_source = [lane["ended_by"] == "source" for lane in metadata["lanes"]]
+    if any(by_source) and (recipe.train_tokens is not None or not all(by_source)):
+        _LOG.warning("less than was asked for: %s", ending(recipe, metadata["lanes"]))
 
 
 def _check_counts(pinned: Pinned, counts: Counts) -> None:
@@ -102,6 +111,33 @@ def _check_counts(pinned: Pinned, counts: Counts) -> None:
 
 def _target_reached(lanes: Sequence[Checkpoint]) -> bool:
     return all(lane.train_token_target_reached for lane in lanes)
+
+
+def _ends(recipe: Recipe, lanes: Sequence[Checkpoint]) -> list[LaneEnd]:
+    return [
+        lane_end(
+            recipe,
+            number,
+            lane.source_rows_visited,
+            lane.writers["train"]["tokens"],
+            crossed=bool(lane.train_token_target_reached),
+        )
+        for number, lane in enumerate(lanes)
+    ]
+
+
+def _left_out(lanes: Sequence[Checkpoint]) -> dict[str, int]:
+    return {NULL: sum(lane.nulls for lane in lanes), BLANK: sum(lane.blanks for lane in lanes)}
+
+
+def _algorithm(reader: ReaderMetadata) -> ReaderAlgorithm:
+    return ReaderAlgorithm(
+        interface=reader["interface"],
+        column=reader["column"],
+        batch_size=reader["batch_size"],
+        read=reader["read"],
+        shuffle=reader["shuffle"],
+    )
 
 
 def _shards(lanes: Sequence[Checkpoint], split: Split) -> list[ShardRecord]:

@@ -4,7 +4,7 @@ Reading runs ahead in a thread of its own. A lane goes on behind any committed s
 before it are not read again, unless the caller asks for a replay.
 """
 
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from itertools import islice
 
@@ -40,7 +40,7 @@ def reader_metadata(source: CorpusSource, recipe: Recipe) -> ReaderMetadata:
         files=shuffling.file_order((file["name"] for file in source.files), seed),
         sizes={file["name"]: file["size"] for file in source.files},
         footers={f["name"]: f["footer"] for f in source.files if "footer" in f},
-        interface="parquet",
+        interface=parquet.INTERFACE,
         column=recipe.text_column,
         batch_size=recipe.tokenization_batch_size,
         read=dict(parquet.READ_SETTINGS),
@@ -55,6 +55,15 @@ def reader_metadata(source: CorpusSource, recipe: Recipe) -> ReaderMetadata:
 def files_of_lane(reader: ReaderMetadata, lane: int, lanes: int) -> list[str]:
     """The files that fall to one lane, in order: they are dealt out like cards."""
     return reader["files"][lane::lanes]
+
+
+def rows_of_lanes(
+    source: CorpusSource, recipe: Recipe, rows: Mapping[str, int] | None
+) -> list[int | None]:
+    """Rows in the files of each lane, given the rows of each file; None where they are unknown."""
+    reader = reader_metadata(source, recipe)
+    lanes = [files_of_lane(reader, lane, recipe.lanes) for lane in range(recipe.lanes)]
+    return [None if rows is None else sum(rows[name] for name in names) for names in lanes]
 
 
 def check_first_file(source: CorpusSource, recipe: Recipe) -> None:

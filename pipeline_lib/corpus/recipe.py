@@ -8,7 +8,7 @@ compared and digested.
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipeline_lib import digest
 
@@ -17,6 +17,9 @@ ALGORITHM = 1
 
 DEFAULT_DATASET, DEFAULT_CONFIG = "HuggingFaceFW/fineweb-edu", "sample-10BT"
 DEFAULT_MAX_DOCUMENTS = 10_000
+ALL_DOCUMENTS = 10**12
+"""How a recipe records ``max_documents="all"``: more rows than any corpus has. It was written so
+before there was a word for it, and digests must not change."""
 
 RecipeFields = dict[str, Any]  # another algorithm version has other fields: see ``from_fields``
 """A recipe in JSON: every field and ``algorithm``."""
@@ -41,9 +44,10 @@ class Recipe:
     ``revision`` (branch, tag or commit) belong to a Hub dataset. ``text_column`` holds the text.
     ``tokenizer``: a Hub repository, a folder or a ``tokenizer.json``, at ``tokenizer_revision``.
     ``eos_token`` ends every document (None: the tokenizer's own end token). ``max_documents``: rows
-    to visit in shuffled order, skipped rows included. ``train_tokens``: the run stops after the
-    document with which the training split reaches so many tokens, end tokens included. The two
-    exclude each other; with neither, 10,000 rows are visited. ``seed``: of order and split, 0 to
+    to visit in shuffled order, skipped rows included, or ``"all"`` (kept as ``ALL_DOCUMENTS``).
+    ``train_tokens``: the run stops after the document with which the training split reaches so
+    many tokens, end tokens included. The two exclude each other; with neither, 10,000 rows are
+    visited. ``seed``: of order and split, 0 to
     2**32 - 1. ``val_fraction``: share of the documents that are for validation, between 0 and 1.
     ``shard_tokens``: tokens in a full shard. ``shuffle_buffer`` (documents) and
     ``shuffle_buffer_bytes`` are the most that the shuffle holds. A batch ends with the row that
@@ -60,7 +64,7 @@ class Recipe:
     tokenizer: str = "openai-community/gpt2"
     tokenizer_revision: str | None = None
     eos_token: str | None = None
-    max_documents: int | None = None
+    max_documents: int | Literal["all"] | None = None
     train_tokens: int | None = None
     seed: int = 1337
     val_fraction: float = 0.05
@@ -81,6 +85,8 @@ class Recipe:
                 f"max_documents={self.max_documents} and train_tokens={self.train_tokens} "
                 "exclude each other; give one of them"
             )
+        if self.max_documents == "all":
+            object.__setattr__(self, "max_documents", ALL_DOCUMENTS)
         self._check_numbers()
         for name in ("dataset", "text_column", "tokenizer"):
             if not isinstance(getattr(self, name), str) or not getattr(self, name):
@@ -100,6 +106,12 @@ class Recipe:
     def fields(self) -> RecipeFields:
         """All fields and the algorithm version, as stored in checkpoints and manifests."""
         return {"algorithm": ALGORITHM, **dataclasses.asdict(self)}
+
+    @property
+    def row_bound(self) -> int | None:
+        """Rows to visit at most; None if all are to be visited, or if tokens bound the run."""
+        bound = self.max_documents
+        return None if bound == ALL_DOCUMENTS or not isinstance(bound, int) else bound
 
     @property
     def digest(self) -> str:

@@ -40,7 +40,8 @@ class EncoderUsed(TypedDict):
 class ShuffleMetadata(TypedDict):
     """The shuffle: its algorithm, and the seed sequence of each stream of draws.
 
-    ``files`` is the sequence for the order of the files; ``documents`` has one for each lane.
+    ``files`` is the sequence for the order of the files; ``documents`` has one for each lane. Each
+    seeds one random generator, which ``algorithm`` names.
     """
 
     algorithm: str
@@ -48,23 +49,30 @@ class ShuffleMetadata(TypedDict):
     documents: list[list[int]]
 
 
-class ReaderMetadata(TypedDict):
-    """How rows are read and ordered.
+class ReaderAlgorithm(TypedDict):
+    """How rows are read and ordered, whatever the files are.
 
-    ``files``: names in the order in which they are read, of all lanes together. ``sizes``: bytes of
-    each file. ``footers``: hex SHA-256 of the Parquet footer of each local file. ``column``: the
-    text column. ``batch_size``: rows in a tokenization batch. ``read``: settings of the Parquet
-    reader.
+    ``interface``: the format of the files. ``column``: the text column. ``batch_size``: rows in a
+    tokenization batch. ``read``: settings of the Parquet reader.
     """
 
-    files: list[str]
-    sizes: dict[str, int]
-    footers: dict[str, str]
     interface: str
     column: str
     batch_size: int
     read: dict[str, int | bool]
     shuffle: ShuffleMetadata
+
+
+class ReaderMetadata(ReaderAlgorithm):
+    """How the rows of a source are read and ordered.
+
+    ``files``: names in the order in which they are read, of all lanes together. ``sizes``: bytes of
+    each file. ``footers``: hex SHA-256 of the Parquet footer of each local file.
+    """
+
+    files: list[str]
+    sizes: dict[str, int]
+    footers: dict[str, str]
 
 
 class SnapshotRecord(TypedDict):

@@ -63,9 +63,30 @@ def _check_manifest(path: Path, found: Manifest, faults: Faults) -> None:
         )
     if found["recipe_digest"] != digest.of_json(found["recipe"]):
         faults["recipe"] = f"{path}: recipe_digest is not the digest of the recipe"
-    visited, rows = found["counts"]["rows_visited"], manifest.rows_accounted_for(found["counts"])
+    visited, rows = found["counts"]["rows_visited"], manifest.rows_accounted_for(found)
     if rows != visited:
         faults["rows"] = f"{path}: {visited:,} rows were visited, {rows:,} are accounted for"
+    reasons = manifest.rows_left_out(found)
+    skipped = {
+        manifest.NULL: found["counts"]["skipped_null"],
+        manifest.BLANK: found["counts"]["skipped_blank"],
+    }
+    for reason, count in skipped.items():
+        if count != reasons.get(reason):
+            faults["rows"] = f"{path}: {count:,} rows skipped as {reason} in its counts, not " + (
+                f"{reasons.get(reason, 0):,}, which it lists as left out"
+            )
+    if not manifest.is_first(found):
+        _check_ends(path, found, faults)
+
+
+def _check_ends(path: Path, found: Manifest, faults: Faults) -> None:
+    ends, counts = found["lanes"], found["counts"]
+    rows = sum(end["rows_visited"] for end in ends)
+    tokens = sum(end["train_tokens"] for end in ends)
+    recorded = (found["recipe"]["lanes"], counts["rows_visited"], counts["train_tokens"])
+    if (len(ends), rows, tokens) != recorded:
+        faults["lanes"] = f"{path}: the ends of its lanes do not add up to its counts"
 
 
 def _check_strays(folder: Path, found: Manifest, faults: Faults) -> None:

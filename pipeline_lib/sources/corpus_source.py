@@ -43,8 +43,8 @@ class CorpusSource(Protocol):
     def path(self, name: str) -> Path:
         """A local, verified copy of one file."""
 
-    def rows(self) -> int | None:
-        """Rows in all files, or ``None`` where that needs a large transfer."""
+    def rows_by_file(self) -> dict[str, int] | None:
+        """Name -> rows of each file, or ``None`` where that needs a large transfer."""
 
     def rows_of(self, names: Iterable[str]) -> int | None:
         """Rows in some files, or ``None`` where that needs any transfer."""

@@ -31,6 +31,7 @@ class FolderSource:
     files: list[SourceFile] = field(default_factory=list, init=False)
     seals: dict[str, SourceFile] = field(default_factory=dict)
     _footers: dict[str, parquet.Footer] = field(default_factory=dict, init=False)
+    _counted: dict[str, int] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         root = Path(self.location)
@@ -78,13 +79,18 @@ class FolderSource:
                 "start a fresh run in another output folder"
             )
 
-    def rows(self) -> int | None:
-        """Rows in all files, from their footers."""
-        return self.rows_of(file["name"] for file in self.files)
+    def rows_by_file(self) -> dict[str, int] | None:
+        """Rows of each file, from its footer."""
+        return {file["name"]: self._rows(file["name"]) for file in self.files}
 
     def rows_of(self, names: Iterable[str]) -> int | None:
         """Rows in some files, from their footers."""
-        return sum(int(pq.read_metadata(Path(self.location, name)).num_rows) for name in names)
+        return sum(map(self._rows, names))
+
+    def _rows(self, name: str) -> int:
+        if name not in self._counted:
+            self._counted[name] = int(pq.read_metadata(Path(self.location, name)).num_rows)
+        return self._counted[name]
 
 
 def _parquet_names(root: Path) -> Iterator[str]:

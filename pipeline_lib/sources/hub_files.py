@@ -43,12 +43,13 @@ class HubSource:
         lists."""
         return client.fetch_file(self.listing, name)
 
-    def rows(self) -> int | None:
-        """Rows in all files, from their footers by range requests; ``None`` if there are more than
+    def rows_by_file(self) -> dict[str, int] | None:
+        """Rows of each file, from its footer by a range request; ``None`` if there are more than
         ``FOOTERS_ASKED`` files."""
         if len(self.files) > FOOTERS_ASKED:
             return None
-        return sum(footers.remote_footer(self.listing, f["name"]).rows for f in self.files)
+        names = [file["name"] for file in self.files]
+        return {name: footers.remote_footer(self.listing, name).rows for name in names}
 
     def rows_of(self, names: Iterable[str]) -> int | None:
         """``None``: counting would open remote files."""

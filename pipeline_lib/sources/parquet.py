@@ -22,6 +22,7 @@ from pipeline_lib.shuffling import Row
 BATCH_BYTES = 64 << 20
 BATCH_ROWS = 512
 READ_SETTINGS = {"batch_rows": BATCH_ROWS, "batch_bytes": BATCH_BYTES, "pre_buffer": False}
+INTERFACE = "pyarrow.parquet.ParquetFile.iter_batches"
 _MAGIC = b"PAR1"
 
 

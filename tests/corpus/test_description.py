@@ -3,8 +3,9 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
-from corpora import REFERENCE, folder_of, small_recipe
+from corpora import REFERENCE, folder_of, small_recipe, texts, write_parquet
 from loopback_hub import Hub
 from loopback_hub.publish import publish_dataset
 
@@ -55,14 +56,30 @@ def test_a_description_has_the_fields_that_its_type_states(tmp_path: Path) -> No
 
 
 def test_the_last_line_says_what_ended_the_run(tmp_path: Path) -> None:
-    bounds = {
-        "the source ended it": {"max_documents": 1_000},
+    bounds: dict[str, dict[str, Any]] = {
+        "the source ended it after 120 of 1,000 rows": {"max_documents": 1_000},
+        "the source ended it": {"max_documents": "all"},
+        "the source ended it at 2,837 of 9,999 train tokens": {
+            "max_documents": None, "train_tokens": 9_999,
+        },
         "--max-documents 50 ended it": {"max_documents": 50},
         "--train-tokens 400 ended it": {"max_documents": None, "train_tokens": 400},
-    }
+    }  # fmt: skip
     for number, (ended, bound) in enumerate(bounds.items()):
         output = tmp_path / str(number)
         metadata = prepare(small_recipe(tmp_path, **bound), output, options=REFERENCE)
         line = summary(metadata, output)
         assert line.endswith(f"; {ended}; {output}")
         assert f"content {metadata['content_sha256'][:12]};" in line
+
+
+def test_the_last_line_says_which_rows_were_left_out_and_why(tmp_path: Path) -> None:
+    metadata = prepare(small_recipe(tmp_path), tmp_path / "out", options=REFERENCE)
+    assert "; left out 3 null, 5 blank; " in summary(metadata, tmp_path / "out")
+    write_parquet(tmp_path / "clean" / "corpus" / "a.parquet", texts(60))
+    clean = prepare(small_recipe(tmp_path / "clean"), tmp_path / "all", options=REFERENCE)
+    assert "; left out no row; " in summary(clean, tmp_path / "all")
+    cut = small_recipe(tmp_path, max_documents=None, train_tokens=400)
+    found = prepare(cut, tmp_path / "cut", options=REFERENCE)
+    behind = found["counts"]["prefetched_documents_not_written"]
+    assert behind and f" {behind} behind the bound; " in summary(found, tmp_path / "cut")

@@ -2,9 +2,10 @@
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -12,10 +13,14 @@ from corpora import REFERENCE, small_recipe
 
 from pipeline_lib import digest
 from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.description import summary
 from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.verify import verify
 from pipeline_lib.errors import DamagedFile
+from pipeline_lib.sources.parquet import READ_SETTINGS
+from pipeline_lib.storage import atomic
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +38,7 @@ def test_all_that_the_documentation_lists_is_there(made: tuple[Path, Manifest]) 
     assert set(made[1]) == Manifest.__required_keys__ == {
         "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
         "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
-        "content_sha256", "measured", "manifest_sha256",
+        "reader", "rows_left_out", "lanes", "content_sha256", "measured", "manifest_sha256",
     }  # fmt: skip
     assert set(made[1]["measured"]) == {
         "elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second", "versions",
@@ -78,7 +83,8 @@ def test_no_path_host_or_time_is_in_what_the_digest_covers(
 def test_counts_add_up(made: tuple[Path, Manifest]) -> None:
     counts = made[1]["counts"]
     assert (counts["skipped_null"], counts["skipped_blank"]) == (3, 5)
-    assert manifest.rows_accounted_for(counts) == counts["rows_visited"] == 120
+    assert made[1]["rows_left_out"] == {"null": 3, "blank": 5}
+    assert manifest.rows_accounted_for(made[1]) == counts["rows_visited"] == 120
     for split in ("train", "val"):
         tokens = sum(shard["tokens"] for shard in made[1]["shards"][split])
         assert tokens == counts[f"{split}_tokens"]
@@ -114,8 +120,39 @@ def test_what_is_no_manifest_is_damage(tmp_path: Path, data: bytes) -> None:
 def test_a_later_format_names_both(tmp_path: Path) -> None:
     fields = {"format_version": 9}
     (tmp_path / MANIFEST).write_text(json.dumps(manifest.seal(fields, {})))
-    with pytest.raises(DamagedFile, match="has format 9, this program reads 1"):
+    with pytest.raises(DamagedFile, match="has format 9, this program reads 1 and 2"):
         manifest.load(tmp_path)
+
+
+def test_a_manifest_of_the_first_format_is_still_read_and_verified(
+    made: tuple[Path, Manifest], tmp_path: Path
+) -> None:
+    folder = shutil.copytree(made[0], tmp_path / "first")
+    content: Any = manifest.content_of(made[1])
+    later = {"reader", "rows_left_out", "lanes"}
+    first = {name: value for name, value in content.items() if name not in later}
+    sealed: Any = manifest.seal(cast(Any, first | {"format_version": 1}), made[1]["measured"])
+    atomic.save_json(folder / MANIFEST, sealed)
+    assert manifest.load(folder) == sealed and verify(folder) == []
+    assert manifest.rows_left_out(sealed) == made[1]["rows_left_out"]
+    assert "120 rows visited" in summary(sealed, folder)
+
+
+def test_the_reader_of_the_manifest_names_all_that_orders_the_rows(
+    made: tuple[Path, Manifest],
+) -> None:
+    reader, recipe = made[1]["reader"], made[1]["recipe"]
+    assert reader["interface"] == "pyarrow.parquet.ParquetFile.iter_batches"
+    assert (reader["column"], reader["batch_size"], reader["read"]) == ("text", 16, READ_SETTINGS)
+    assert "PCG64(SeedSequence([seed, stream]))" in reader["shuffle"]["algorithm"]
+    order, (documents,) = reader["shuffle"]["files"], reader["shuffle"]["documents"]
+    assert order == [recipe["seed"], 0] and documents == [recipe["seed"], 1]
+    draws = np.random.PCG64(np.random.SeedSequence(order)).random_raw(2).tolist()
+    names = sorted(made[1]["source"]["files"])
+    for last in (2, 1):  # Fisher-Yates from the end, as the manifest says
+        other = draws.pop(0) * (last + 1) >> 64
+        names[last], names[other] = names[other], names[last]
+    assert names == made[1]["source"]["files"]
 
 
 def test_an_absent_manifest_is_not_a_damaged_one(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_a_source_that_ends_below_the_token_bound_warns_and_publishes(
 ) -> None:
     metadata = run(small_recipe(tmp_path, max_documents=None, train_tokens=10**6), tmp_path / "out")
     assert metadata["train_token_target_reached"] is False
-    assert "the source ended at 2,837 train tokens, below the 1,000,000 asked for" in caplog.text
+    assert "the source ended it at 2,837 of 1,000,000 train tokens" in caplog.text
 
 
 @pytest.mark.parametrize("reached", itertools.product([True, False], repeat=3))

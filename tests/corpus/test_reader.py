@@ -65,7 +65,9 @@ def test_reader_metadata_says_how_rows_are_read_and_ordered(tmp_path: Path) -> N
     found = reader_metadata(source, Recipe(dataset="folder", seed=5, lanes=2))
     names = [file["name"] for file in source.files]
     assert found["files"] == file_order(names, 5)
-    assert (found["interface"], found["column"], found["batch_size"]) == ("parquet", "text", 1024)
+    assert (found["interface"], found["column"], found["batch_size"]) == (
+        "pyarrow.parquet.ParquetFile.iter_batches", "text", 1024,
+    )  # fmt: skip
     assert found["shuffle"]["documents"] == [[5, 1], [5, 2]]
     assert found["sizes"] == {name: Path(source.location, name).stat().st_size for name in names}
 

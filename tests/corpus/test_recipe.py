@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.corpus.recipe import DEFAULT_MAX_DOCUMENTS, Recipe, lane_bound
+from pipeline_lib.corpus.recipe import ALL_DOCUMENTS, DEFAULT_MAX_DOCUMENTS, Recipe, lane_bound
 
 FOLDER = {"dataset": "folder", "config": None, "tokenizer": "local"}
 
@@ -22,6 +22,15 @@ def test_the_defaults_are_those_of_the_documentation() -> None:
 def test_without_a_bound_ten_thousand_documents_are_visited() -> None:
     assert Recipe().max_documents == DEFAULT_MAX_DOCUMENTS == 10_000
     assert Recipe(train_tokens=5).max_documents is None
+
+
+def test_all_documents_are_a_bound_that_no_corpus_reaches_and_no_new_digest() -> None:
+    every = Recipe(max_documents="all")
+    assert every == Recipe(max_documents=ALL_DOCUMENTS) and every.row_bound is None
+    assert every.digest == Recipe(max_documents=10**12).digest  # as it was given before
+    assert (Recipe().row_bound, Recipe(train_tokens=5).row_bound) == (10_000, None)
+    with pytest.raises(ValueError, match="max_documents=all and train_tokens=4 exclude"):
+        Recipe(max_documents="all", train_tokens=4)
 
 
 def test_both_bounds_exclude_each_other() -> None:

@@ -144,7 +144,20 @@ def test_a_digest_of_another_recipe_is_found(out: Path) -> None:
 
 def test_rows_that_are_not_accounted_for_are_found(out: Path) -> None:
     edit(out, lambda fields: fields["counts"].update(skipped_null=2))
-    assert verify(out) == [f"{out / MANIFEST}: 120 rows were visited, 119 are accounted for"]
+    assert verify(out) == [
+        f"{out / MANIFEST}: 2 rows skipped as null in its counts, not 3, which it lists as left out"
+    ]
+    edit(out, lambda fields: fields["counts"].update(skipped_null=3))
+    edit(out, lambda fields: fields["rows_left_out"].update(other=1))
+    assert verify(out) == [f"{out / MANIFEST}: 120 rows were visited, 121 are accounted for"]
+
+
+@pytest.mark.parametrize("change", [{"rows_visited": 119}, {"train_tokens": 1}, None])
+def test_ends_of_lanes_that_do_not_add_up_are_found(
+    out: Path, change: dict[str, int] | None
+) -> None:
+    edit(out, lambda f: f["lanes"][0].update(change) if change else f["lanes"].pop())
+    assert verify(out) == [f"{out / MANIFEST}: the ends of its lanes do not add up to its counts"]
 
 
 @pytest.mark.parametrize("name", ["counts", "recipe", "shards"])
