@@ -21,12 +21,22 @@ OnProgress = Callable[[str, int, int], None]
 ROLES = ("system", "user", "assistant")
 """The roles of a turn. Stored conversations hold a role as its index in this tuple."""
 
+LEARN_CONTENT, LEARN_END = 1, 2
+"""Where loss falls on an assistant's turn: two bits, for its content and for its end mark."""
+LEARN_ALL = LEARN_CONTENT | LEARN_END
+
 
 class Turn(TypedDict):
-    """One turn of a conversation; ``role`` is one of ``ROLES``."""
+    """One turn of a conversation; ``role`` is one of ``ROLES``.
+
+    ``learn`` false: no loss falls on the turn. ``cut`` true: the content was cut, so no loss falls
+    on the mark of its end. A turn without these keys is whole, and learned if it is an assistant's.
+    """
 
     role: str
     content: str
+    learn: NotRequired[bool]
+    cut: NotRequired[bool]
 
 
 class Cursor(NamedTuple):
@@ -86,12 +96,14 @@ class SourceFile(TypedDict):
 class TurnBatch(NamedTuple):
     """Turns of several conversations in columns.
 
-    ``contents``: UTF-8. ``roles`` (int8): indices in ``ROLES``. ``offsets`` (int64): conversation
-    ``i`` has the turns ``offsets[i]:offsets[i + 1]``.
+    ``contents``: UTF-8. ``roles`` (int8): indices in ``ROLES``. ``learn`` (int8): the bits
+    ``LEARN_CONTENT`` and ``LEARN_END``; they count for assistants only. ``offsets`` (int64):
+    conversation ``i`` has the turns ``offsets[i]:offsets[i + 1]``.
     """
 
     contents: list[bytes]
     roles: NDArray[np.int8]
+    learn: NDArray[np.int8]
     offsets: NDArray[np.int64]
 
 

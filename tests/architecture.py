@@ -41,6 +41,7 @@ HEAVY = ("torch", "datasets", "gigatoken", "huggingface_hub", "transformers", "p
 PURE = (
     *("selection", "shuffling", "records", "errors", "columns", "corpus.recipe"),
     *("chat.conversation", "chat.turns", "chat.transcripts", "chat.preference_labels"),
+    *("chat.messages", "chat.thoughts", "chat.turn_fields"),
     *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
     *("hub.cards", "templates.chatml"),
     *(

@@ -8,14 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.rows import SourceRows
+from pipeline_lib.chat.store_format import RowTurns, learn_bits
 from pipeline_lib.chat.store_writer import Normalizer
-from pipeline_lib.records import Turn
+from pipeline_lib.records import ROLES, Turn
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.tokenization.bpe_training import train_bpe
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
@@ -34,6 +36,13 @@ def numbered_chat(number: int, rounds: int = 1) -> list[Turn]:
     """A conversation that is different for each number, of ``2 * rounds`` turns."""
     lines = [f"{'question' if i % 2 == 0 else 'answer no'} {number} {i}" for i in range(2 * rounds)]
     return turns(*lines)
+
+
+def in_row(conversation: Sequence[Turn]) -> RowTurns:
+    """A conversation as its stored columns hold it."""
+    roles = np.array([ROLES.index(turn["role"]) for turn in conversation], np.int8)
+    learn = np.array([learn_bits(turn) for turn in conversation], np.int8)
+    return [turn["content"].encode() for turn in conversation], roles, learn
 
 
 class ListRows:

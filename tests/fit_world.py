@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from pipeline_lib.chat.conversation import Result
+from pipeline_lib.chat.messages import read_turns
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.normalize import normalize
 from pipeline_lib.chat.rows import open_rows
-from pipeline_lib.chat.turns import read_turns, tidy
+from pipeline_lib.chat.turns import tidy
 from pipeline_lib.corpus.prepare import PrepareOptions, prepare
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.downloads.plans import FetchOptions

@@ -9,10 +9,11 @@ import pytest
 
 import download_data
 from pipeline_lib.chat.conversation import Reject
+from pipeline_lib.chat.messages import read_turns
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.rows import READ_ROWS, PickedRows, open_rows
-from pipeline_lib.chat.turns import read_turns, tidy
+from pipeline_lib.chat.turns import tidy
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END

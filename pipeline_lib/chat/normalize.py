@@ -28,7 +28,7 @@ from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
 from pipeline_lib.table import Table
 
-STORE_VERSION = 2
+STORE_VERSION = 3
 """Increased when equal results of a normalizer are stored in another form or another split."""
 KIND = "normalized-"
 """The start of the name of a source's folder in the cache."""

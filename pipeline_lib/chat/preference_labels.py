@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from pipeline_lib.chat.conversation import Pair, Reject, Turns
+from pipeline_lib.chat.conversation import Pair, Reject, Turns, same_text
 
 _NONCOMMERCIAL = re.compile(r"\bNC\b|non-?commercial", re.IGNORECASE)
 SHORTENED = "cut behind the first answer"
@@ -39,7 +39,8 @@ def paired(better: Turns, worse: Turns) -> Turns | Pair:
     They may differ elsewhere because only ``better`` was cut or merged; then their answers do not
     follow the same turns.
     """
-    if len(worse) != len(better) or worse[:-1] != better[:-1] or not worse[-1]["content"].strip():
+    asked_same = all(map(same_text, worse[:-1], better[:-1])) and len(worse) == len(better)
+    if not asked_same or not worse[-1]["content"].strip():
         return Turns(better, (*better.notes, NO_RIVAL))
     if worse[-1]["content"].strip() == better[-1]["content"].strip():
         return Turns(better, (*better.notes, NO_CONTRAST))

@@ -1,7 +1,9 @@
 """One part of the stored conversations: an Arrow IPC file with one record batch.
 
-Columns: the turns of each conversation; for a pair, the rejected continuation and the number of
-prompt turns; the number of characters. A part is written once and read by memory-mapping.
+Columns: the turns of each conversation, each with its role, its content and where loss falls on it
+(``LEARN_CONTENT``, ``LEARN_END``); for a pair, the rejected continuation and the number of prompt
+turns; the number of characters; whether it is a document, which has no user turn. A part is written
+once and read by memory-mapping.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,35 +15,65 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from pipeline_lib.chat.conversation import Pair, Turns
-from pipeline_lib.records import ROLES, Turn, TurnBatch
+from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, ROLES, Turn, TurnBatch
 
-_TURNS = pa.large_list(pa.struct([("role", pa.int8()), ("content", pa.large_string())]))
+_TURN = pa.struct([("role", pa.int8()), ("content", pa.large_string()), ("learn", pa.int8())])
+_TURNS = pa.large_list(_TURN)
 PART_SCHEMA = pa.schema(
-    [("turns", _TURNS), ("rejected", _TURNS), ("prompt", pa.int32()), ("characters", pa.int64())]
+    [
+        ("turns", _TURNS),
+        ("rejected", _TURNS),
+        ("prompt", pa.int32()),
+        ("characters", pa.int64()),
+        ("document", pa.int8()),
+    ]
 )
 
 
-RowTurns = tuple[list[bytes], NDArray[np.int8]]
-"""Contents (UTF-8) and roles (int8) of one conversation."""
+RowTurns = tuple[list[bytes], NDArray[np.int8], NDArray[np.int8]]
+"""Contents (UTF-8), roles (int8) and ``learn`` (int8) of one conversation."""
 
 
 def in_columns(rows: Iterable[RowTurns]) -> TurnBatch:
     """Put single conversations into columns."""
     contents: list[bytes] = []
     roles: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
-    offsets = [0]
-    for texts, codes in rows:
+    learn, offsets = [roles[0]], [0]
+    for texts, codes, learned in rows:
         contents += texts
         roles.append(codes)
+        learn.append(learned)
         offsets.append(len(contents))
-    return TurnBatch(contents, np.concatenate(roles), np.array(offsets, np.int64))
+    ends = np.array(offsets, np.int64)
+    return TurnBatch(contents, np.concatenate(roles), np.concatenate(learn), ends)
 
 
 def as_turns(row: RowTurns) -> list[Turn]:
     """One conversation as a list of turns."""
-    contents, roles = row
-    both = zip(roles.tolist(), contents, strict=True)
-    return [Turn(role=ROLES[role], content=content.decode()) for role, content in both]
+    contents, roles, learn = row
+    every = zip(roles.tolist(), contents, learn.tolist(), strict=True)
+    return [_as_turn(role, content.decode(), bits) for role, content, bits in every]
+
+
+def _as_turn(role: int, content: str, bits: int) -> Turn:
+    turn = Turn(role=ROLES[role], content=content)
+    if not bits & LEARN_CONTENT:
+        turn["learn"] = False
+    elif bits != LEARN_ALL:
+        turn["cut"] = True
+    return turn
+
+
+def learn_bits(turn: Turn) -> int:
+    """Where loss falls on a turn if it is an assistant's."""
+    if not turn.get("learn", True):
+        return 0
+    return LEARN_CONTENT if turn.get("cut") else LEARN_ALL
+
+
+def is_document(conversation: Sequence[Turn]) -> bool:
+    """Whether a conversation answers nobody, as what ``document`` returns."""
+    return all(turn["role"] != "user" for turn in conversation)
 
 
 def whole(conversation: Turns | Pair) -> list[Turn]:
@@ -59,6 +91,7 @@ def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
         _turn_column([pair.rejected for pair in pairs]),
         pa.array([len(pair.prompt) for pair in pairs], pa.int32()),
         pa.array([_characters(whole(c)) for c in conversations], pa.int64()),
+        pa.array([int(is_document(whole(c))) for c in conversations], pa.int8()),
     ]
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, PART_SCHEMA) as writer:
@@ -71,7 +104,8 @@ def _turn_column(conversations: Sequence[Sequence[Turn]]) -> pa.LargeListArray:
     turns = [turn for conversation in conversations for turn in conversation]
     roles = pa.array([ROLES.index(turn["role"]) for turn in turns], pa.int8())
     contents = pa.array([turn["content"] for turn in turns], pa.large_string())
-    flat = pa.StructArray.from_arrays([roles, contents], fields=list(_TURNS.value_type))
+    learn = pa.array([learn_bits(turn) for turn in turns], pa.int8())
+    flat = pa.StructArray.from_arrays([roles, contents, learn], fields=list(_TURN))
     return pa.LargeListArray.from_arrays(offsets, flat, type=_TURNS)
 
 
@@ -87,7 +121,8 @@ def conversation_bytes(conversation: Turns | Pair) -> bytes:
         out.append(len(turns).to_bytes(4, "little"))
         for turn in turns:
             content = turn["content"].encode()
-            out += [bytes([ROLES.index(turn["role"])]), len(content).to_bytes(8, "little"), content]
+            kind = bytes([ROLES.index(turn["role"]), learn_bits(turn)])
+            out += [kind, len(content).to_bytes(8, "little"), content]
     return b"".join(out)
 
 
@@ -99,6 +134,7 @@ class TurnColumn:
         _, bounds, data = contents.buffers()
         self._first = np.asarray(column.offsets)
         self._roles = np.asarray(column.values.field("role"))
+        self._learn = np.asarray(column.values.field("learn"))
         self._bounds = np.frombuffer(bounds if len(contents) else bytes(8), np.int64)
         self._data = memoryview(data or b"")
 
@@ -107,7 +143,8 @@ class TurnColumn:
         start, stop = self._first[row : row + 2].tolist()
         bounds = self._bounds[start : stop + 1].tolist()
         spans = pairwise(bounds)
-        return [bytes(self._data[a:b]) for a, b in spans], self._roles[start:stop]
+        contents = [bytes(self._data[a:b]) for a, b in spans]
+        return contents, self._roles[start:stop], self._learn[start:stop]
 
 
 class Part:
@@ -120,3 +157,4 @@ class Part:
         self.turns, self.rejected = TurnColumn(batch.column(0)), TurnColumn(batch.column(1))
         self.prompt = np.asarray(batch.column(2))
         self.characters = np.asarray(batch.column(3))
+        self.document = np.asarray(batch.column(4))

@@ -104,7 +104,7 @@ class StoreWriter:
 
     def _normalized(self, row: DataRow) -> Turns | Pair | Reject:
         try:
-            return check_result(self._normalizer(row))
+            return check_result(self._normalizer(row), row)
         except Reject as reject:
             return reject
         except Exception as error:  # the user's code: one bad row must not stop a million others

@@ -54,9 +54,11 @@ def _rejected(batch: ConversationBatch, row: int) -> RowTurns:
         return _turns_of(batch.rejected, row)
     last = int(batch.turns.offsets[row + 1]) - 1
     content = shuffled_words(batch.turns.contents[last])
-    return ([], _ASSISTANT[:0]) if content is None else ([content], _ASSISTANT)
+    if content is None:
+        return [], _ASSISTANT[:0], _ASSISTANT[:0]
+    return [content], _ASSISTANT, batch.turns.learn[last : last + 1]
 
 
 def _turns_of(turns: TurnBatch, row: int) -> RowTurns:
     start, stop = turns.offsets[row : row + 2].tolist()
-    return turns.contents[start:stop], turns.roles[start:stop]
+    return turns.contents[start:stop], turns.roles[start:stop], turns.learn[start:stop]

@@ -13,8 +13,10 @@ from pipeline_lib.tokenization.control_tokens import IM_END, IM_SEP, IM_START
 TEMPLATE = (
     "{% for message in messages %}"
     f"{{{{ '{IM_START}' + message['role'] + '{IM_SEP}' }}}}"
-    "{% if message['role'] == 'assistant' %}"
-    f"{{% generation %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endgeneration %}}"
+    "{% if message['role'] == 'assistant' and message['learn'] is not false %}"
+    "{% generation %}{{ message['content'] }}"
+    f"{{% if not message['cut'] %}}{{{{ '{IM_END}' }}}}{{% endif %}}{{% endgeneration %}}"
+    f"{{% if message['cut'] %}}{{{{ '{IM_END}' }}}}{{% endif %}}"
     f"{{% else %}}{{{{ message['content'] + '{IM_END}' }}}}{{% endif %}}"
     "{% endfor %}"
     f"{{% if add_generation_prompt %}}{{{{ '{IM_START}assistant{IM_SEP}' }}}}{{% endif %}}"
@@ -37,17 +39,18 @@ class Segment(NamedTuple):
 def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
     """The pieces of the rendered turns, in order; ``ValueError`` for a role not in ``ROLES``.
 
-    The loss includes the content of an assistant turn and the ``<|im_end|>`` after it.
+    The loss includes the content of an assistant turn and the ``<|im_end|>`` after it; nothing of a
+    turn with ``learn`` false, and not the ``<|im_end|>`` of a cut one.
     """
     for turn in turns:
         if turn["role"] not in ROLES:
             raise ValueError(f"role {turn['role']!r} can not be rendered; known are {ROLES}")
-        trained = turn["role"] == "assistant"
+        trained = turn["role"] == "assistant" and turn.get("learn", True)
         yield Segment(IM_START, True, False)
         yield Segment(turn["role"], False, False)
         yield Segment(IM_SEP, True, False)
         yield Segment(turn["content"], False, trained)
-        yield Segment(IM_END, True, trained)
+        yield Segment(IM_END, True, trained and not turn.get("cut", False))
 
 
 def render(turns: Iterable[Turn]) -> str:

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.errors import TokenizerError
-from pipeline_lib.records import ROLES, TurnBatch
+from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, LEARN_END, ROLES, TurnBatch
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-ENCODING_VERSION = 1
+ENCODING_VERSION = 2
 """Increased when ids or masks of any conversation change."""
 
 RENEW_BYTES = 32 << 20
@@ -109,13 +109,16 @@ def with_special_marks(tokenizer: Tokenizer) -> Tokenizer:
 class TokenTurns:
     """Encoded turns, one after another.
 
-    ``ids`` (int32) and ``mask`` (int8; 1 on an assistant's content and its end mark) are flat.
-    ``bounds`` (int64): turn ``t`` has the positions ``bounds[t]:bounds[t + 1]``.
+    ``ids`` (int32) and ``mask`` (int8; 1 on an assistant's content and its end mark, as far as they
+    are to be learned) are flat.
+    ``bounds`` (int64): turn ``t`` has the positions ``bounds[t]:bounds[t + 1]``. ``withheld``
+    (int64): the positions that only ``learn`` takes out of the mask.
     """
 
     ids: Ids
     mask: Mask
     bounds: Places
+    withheld: Places
 
 
 def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
@@ -137,7 +140,18 @@ def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
     ids[last] = template.end
     is_content[last] = False
     ids[is_content] = contents
-    return TokenTurns(ids, mask, bounds)
+    return TokenTurns(ids, mask, bounds, _withhold(mask, batch.learn, bounds))
+
+
+def _withhold(mask: Mask, learn: NDArray[np.int8], bounds: Places) -> Places:
+    """Take out of a mask what is not to be learned; the positions that this changed."""
+    if (learn == LEARN_ALL).all():
+        return np.empty(0, np.int64)
+    no_loss = np.repeat(learn & LEARN_CONTENT == 0, np.diff(bounds))
+    no_loss[bounds[1:] - 1] = learn & LEARN_END == 0
+    withheld = np.flatnonzero(no_loss & (mask > 0))
+    mask[withheld] = 0
+    return withheld
 
 
 def _encode(template: Template, texts: list[bytes]) -> tuple[NDArray[np.uint32], Places]:

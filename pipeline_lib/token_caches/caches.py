@@ -29,7 +29,7 @@ from pipeline_lib.templates.encoding import (
 )
 from pipeline_lib.token_caches.build import Cache, CacheRows, CacheSpec, open_or_build
 from pipeline_lib.token_caches.counts import Counts, added, by_source
-from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
+from pipeline_lib.token_caches.layout import STREAM, Kind, row_files, without_loss
 from pipeline_lib.token_caches.rows import (
     TOO_LONG,
     Fitted,
@@ -41,14 +41,14 @@ from pipeline_lib.token_caches.rows import (
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
 KEPT = "kept"
 REAL = "real pairs"
 WARN_SHARE = 0.05
 """If more than this share of the conversations of a source is too long, the log warns."""
-MASK_POLICY = "assistant content and its <|im_end|>"
+MASK_POLICY = "assistant content and its <|im_end|>, as far as they are to be learned"
 _PROBE = (
     Turn(role="system", content="Be brief."),
     Turn(role="user", content="Grüße, 世界 " + "".join(CONTROL_TOKENS)),
@@ -218,6 +218,7 @@ class _StreamEncoder(_Encoder):
     def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
         """The ids of a batch with end tokens, and the token counts of each conversation."""
         tokens = encode_turns(self._template, batch.turns)
+        tokens.ids[tokens.withheld] = without_loss(tokens.ids[tokens.withheld])
         ends = tokens.bounds[batch.turns.offsets]
         trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
         amounts: dict[str, NDArray[np.generic]] = {"tokens": np.diff(ends) + 1, "trained": trained}

@@ -5,7 +5,8 @@
     dpo        dpo_ids.bin  dpo_mask.bin  dpo_len.bin  the same; two rows per pair: chosen, rejected
 
 Ids and masks are ``max_len`` wide. ``len`` is the number of real tokens in a row; the rest is
-padding. The writer, the datasets and the preflight all use these definitions.
+padding. In a stream every token has loss, except those of turns that are not to be learned: their
+ids are stored as ``-1 - id``. The writer, the datasets and the preflight all use these definitions.
 """
 
 import math
@@ -13,6 +14,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 Kind = Literal["pretrain", "sft", "dpo"]
 
@@ -61,3 +63,8 @@ def row_files(kind: Kind, max_len: int) -> RowFiles:
         FileLayout(f"{kind}_mask.bin", "<i1", (*sides, max_len)),
         FileLayout(f"{kind}_len.bin", "<i4", sides),
     )
+
+
+def without_loss(ids: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Ids of a stream as they are stored if no loss falls on them; its own inverse."""
+    return ~ids

@@ -4,7 +4,8 @@
     truncate_turns  its oldest turns are dropped, up to a user turn; the system turn stays
     truncate_right  its end is cut off
 
-A conversation without a trained token in its row is always left out. Every reason is counted.
+A conversation without a trained token in its row is always left out, whether none of its turns is
+to be learned or a cut left none. Every reason is counted.
 """
 
 from typing import Literal, NamedTuple, get_args
@@ -28,6 +29,7 @@ OverLength = Literal["drop", "truncate_turns", "truncate_right"]
 TOO_LONG = "too long"
 CUT = "cut to fit"
 NO_TARGET = "no target after truncation"
+NOTHING = "nothing to learn"
 NO_PROMPT = "no prompt"
 NO_OTHER_ORDER = "answer has no other order"
 EQUAL = "equal after truncation"
@@ -63,6 +65,7 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
     offsets = batch.offsets
     over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
     keep_turn = np.ones(len(batch.roles), bool)
+    learned = _sums(tokens.mask, tokens.bounds[offsets]) > 0
     if rule == "truncate_turns":
         kept = ~over
         for row in np.flatnonzero(over).tolist():
@@ -75,7 +78,12 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
     turns = np.flatnonzero(keep_turn & kept[owner])
     ids, mask, lengths = _rows(template, tokens, turns, owner[turns], len(over), width)
     trained = mask.any(axis=1)
-    flags = {TOO_LONG: ~kept, CUT: over & kept & trained, NO_TARGET: kept & ~trained}
+    flags = {
+        NOTHING: ~learned,
+        TOO_LONG: learned & ~kept,
+        CUT: over & kept & trained,
+        NO_TARGET: learned & kept & ~trained,
+    }
     kept &= trained
     return Fitted(ids[kept], mask[kept], lengths[kept], kept, flags)
 
@@ -91,7 +99,8 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
     owner, is_prompt = _owners(batch)
     tokens.mask[np.repeat(is_prompt, np.diff(tokens.bounds))] = 0
     has_prompt, has_rejected = batch.prompt > 0, np.diff(batch.rejected.offsets) > 0
-    usable = has_prompt & has_rejected
+    learned = _learned_pairs(tokens, batch)
+    usable = has_prompt & has_rejected & learned
     keep_turn = np.ones(len(both.roles), bool)
     over, kept = _fit_pairs(tokens, both, batch, (usable, keep_turn), width, rule)
     takes, own = keep_turn & kept[owner], np.arange(len(owner)) < len(batch.turns.roles)
@@ -107,6 +116,7 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
     flags = {
         NO_PROMPT: ~has_prompt,
         NO_OTHER_ORDER: has_prompt & ~has_rejected,
+        NOTHING: has_prompt & has_rejected & ~learned,
         TOO_LONG: usable & ~kept,
         CUT: over & good,
         NO_TARGET: kept & ~learns,
@@ -148,11 +158,25 @@ def _fit_pairs(
     return over, kept
 
 
+def _learned_pairs(tokens: TokenTurns, batch: ConversationBatch) -> Flags:
+    """For each pair, whether loss falls on both of its sides."""
+    own = len(batch.turns.roles)
+    ends = (tokens.bounds[batch.turns.offsets], tokens.bounds[own + batch.rejected.offsets])
+    learned = (_sums(tokens.mask, bounds) > 0 for bounds in ends)
+    return np.logical_and(*learned)
+
+
+def _sums(mask: Mask, bounds: Places) -> Places:
+    """The sums of a mask between neighbouring bounds."""
+    return np.diff(np.concatenate([[0], np.cumsum(mask, dtype=np.int64)])[bounds])
+
+
 def _joined(batch: ConversationBatch) -> TurnBatch:
     """All turns of a batch and then all rejected turns, so that one call encodes them."""
     return TurnBatch(
         batch.turns.contents + batch.rejected.contents,
         np.concatenate([batch.turns.roles, batch.rejected.roles]),
+        np.concatenate([batch.turns.learn, batch.rejected.learn]),
         np.empty(0, np.int64),
     )
 

@@ -47,7 +47,8 @@ class PretrainDataset(CachedDataset):
     """Windows of ``max_len`` tokens over the token stream of a mixture.
 
     A sample is ``{"input_ids": int64 [max_len], "labels": int64 [max_len]}``. Both are equal,
-    because models of ``transformers`` shift the labels. Windows do not overlap; the
+    because models of ``transformers`` shift the labels; only in turns that are not to be learned
+    the labels are -100. Windows do not overlap; the
     ``unused_tokens`` after the last window are in no sample. ``limit``: use only the first
     conversations of the mixture's order; -1 uses all. ``ValueError`` for a ``max_len`` below 1,
     ``CacheError`` for a damaged cache, ``Locked`` if another process builds the same cache.
@@ -77,8 +78,10 @@ class PretrainDataset(CachedDataset):
         return self._windows.shape[0]
 
     def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
-        ids = _int64(self._windows, rows)
-        return {"input_ids": ids, "labels": ids.clone()}
+        stored = _int64(self._windows, rows)
+        no_loss = stored < 0
+        ids = torch.where(no_loss, ~stored, stored)
+        return {"input_ids": ids, "labels": ids.masked_fill(no_loss, IGNORED)}
 
 
 class RowDataset(CachedDataset):
@@ -103,7 +106,7 @@ class SFTDataset(RowDataset):
 
     A sample is a dict of int64 ``[max_len]``: ``input_ids`` (with padding at the end), ``labels``
     (the ids, -100 without loss, not shifted), ``attention_mask`` (1 on real tokens), ``loss_mask``
-    (1 on assistant contents and their end marks).
+    (1 on assistant contents and their end marks, but not in turns that are not to be learned).
 
     ``over_length``: a conversation over ``max_len`` tokens is left out (``"drop"``), loses its
     oldest turns (``"truncate_turns"``) or its end (``"truncate_right"``). ``limit``: use a seeded

@@ -4,13 +4,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.chat.conversation import MARKER_NOTE, Pair, Reject, Turns, check_result
+from pipeline_lib.chat.conversation import (
+    MARKER_NOTE,
+    UNLEARNED_NOTE,
+    Pair,
+    Reject,
+    Turns,
+    check_result,
+)
 from pipeline_lib.records import ROLES, Turn
 from pipeline_lib.templates.chatml import render, segments
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 
 CONTENT = st.text(max_size=40) | st.sampled_from(CONTROL_TOKENS)
 TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=CONTENT)
+FLAGGED = st.builds(
+    Turn, role=st.sampled_from(ROLES), content=CONTENT, learn=st.booleans(), cut=st.booleans()
+)
 
 
 def turn(role: str, content: object = "x") -> dict[str, object]:
@@ -35,11 +45,15 @@ def test_rendering_is_additive(left: list[Turn], right: list[Turn]) -> None:
     assert render(left + right) == render(left) + render(right)
 
 
-@given(st.lists(TURN))
-def test_the_trained_text_is_each_assistant_content_with_its_end_mark(turns: list[Turn]) -> None:
+@given(st.lists(FLAGGED))
+def test_the_trained_text_is_each_learned_content_with_its_end_mark_unless_cut(
+    turns: list[Turn],
+) -> None:
     trained = "".join(segment.text for segment in segments(turns) if segment.trained)
     assert trained == "".join(
-        t["content"] + "<|im_end|>" for t in turns if t["role"] == "assistant"
+        t["content"] + "<|im_end|>" * (not t["cut"])
+        for t in turns
+        if t["role"] == "assistant" and t["learn"]
     )
 
 
@@ -74,7 +88,8 @@ def test_valid_shapes_pass(roles: str) -> None:
         ("user assistant assistant", "same role twice in a row"),
         ("user system assistant", "a system turn is not first"),
         ("system system user assistant", "a system turn is not first"),
-        ("user tool assistant", "unknown role 'tool'"),
+        ("user narrator assistant", "unknown role 'narrator'"),
+        ("user tool assistant", "tool calls are not rendered yet (role 'tool')"),
     ],
 )
 def test_other_shapes_are_rejected_by_name(roles: str, expected: str) -> None:
@@ -106,8 +121,54 @@ def test_none_counts_as_an_unspecified_rejection_and_a_rejection_stays_itself() 
 
 
 def test_other_keys_of_a_turn_do_not_get_in() -> None:
-    result = [turn("user") | {"toxic": False}, turn("assistant") | {"tool_calls": None}]
+    result = [turn("user") | {"toxic": False}, turn("assistant") | {"tool_calls": None, "cut": 0}]
     assert check_result(result) == [turn("user"), turn("assistant")]
+
+
+def test_what_a_normalizer_hands_on_unread_is_noted_obeyed_or_refused() -> None:
+    spoken = turn("assistant") | {"weight": 0, "toxic": False, "timestamp": 5, "name": None}
+    kept = check_result([turn("user"), spoken])
+    assert isinstance(kept, Turns)
+    assert kept == [turn("user"), turn("assistant") | {"learn": False}]
+    named = [f"turn key {key!r} is not read" for key in ("toxic", "timestamp")]
+    assert [*kept.notes] == ["turn flag 'weight': not learned", *named, UNLEARNED_NOTE]
+    called = turn("assistant") | {"tool_calls": [{"id": "1"}]}
+    assert reason([turn("user"), called]) == "tool calls are not rendered yet (tool_calls)"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("why</think>So.", "think block without a start"),
+        ("<think>a<think>b</think>c</think>So.", "think blocks inside one another"),
+        ("<think>a</think>So.</think>", "more than one think block"),
+        ("<think>why", "think block without an end"),
+        ("So. <think>why</think>", "think block that is not at the start"),
+    ],
+)
+def test_marks_that_are_not_one_think_block_are_a_rejection(content: str, expected: str) -> None:
+    assert reason([turn("user"), turn("assistant", content)]) == expected
+    assert isinstance(check_result([turn("user", content), turn("assistant")]), Turns)
+
+
+@pytest.mark.parametrize("flag", [{"train": False}, {"weight": 0.0}, {"loss": "false"}])
+def test_a_flag_of_the_row_holds_for_all_of_its_turns(flag: dict[str, object]) -> None:
+    kept = check_result([turn("user"), turn("assistant")], {"id": 3, **flag})
+    assert kept == [turn("user"), turn("assistant") | {"learn": False}]
+    both = check_result(pair("good", "bad"), flag)
+    assert isinstance(both, Pair)
+    assert not any(t.get("learn", True) for t in (*both.chosen, *both.rejected))
+    assert both.notes and both.prompt == pair("good", "bad").prompt
+
+
+def test_a_row_that_says_nothing_against_learning_changes_nothing() -> None:
+    for row in ({}, {"weight": 1, "train": True, "loss": None}, {"training": "yes"}):
+        kept = check_result([turn("user"), turn("assistant")], row)
+        assert isinstance(kept, Turns) and kept.notes == ()
+        assert kept == [turn("user"), turn("assistant")]
+    measured = check_result([turn("user"), turn("assistant")], {"loss": 1.5, "weight": "x"})
+    assert isinstance(measured, Turns)
+    assert measured == [turn("user"), turn("assistant")] and len(measured.notes) == 2
 
 
 def test_a_control_marker_in_a_content_is_noted_and_earlier_notes_are_kept() -> None:

@@ -19,7 +19,13 @@ from pipeline_lib.chat.store_format import (
 from pipeline_lib.records import ROLES, Turn
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
-TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=TEXT)
+SAID = st.sampled_from([{}, {"learn": False}, {"cut": True}])
+TURN = st.builds(
+    lambda role, content, said: Turn(role=role, content=content, **said),
+    st.sampled_from(ROLES),
+    TEXT,
+    SAID,
+)
 TURNS = st.lists(TURN, min_size=1, max_size=4)
 CONVERSATION = st.builds(Turns, TURNS) | st.builds(Pair, TURNS, TURNS, TURNS)
 
@@ -35,6 +41,8 @@ def test_a_part_gives_back_every_conversation(conversations: list[Turns | Pair])
         assert as_turns(part.turns.row(row)) == list(whole(conversation))
         assert as_turns(part.rejected.row(row)) == pair.rejected
         assert part.prompt[row] == len(pair.prompt)
+        asked = any(turn["role"] == "user" for turn in whole(conversation))
+        assert part.document[row] == (not asked)
         assert part.characters[row] == sum(len(t["content"]) for t in whole(conversation))
 
 

@@ -5,15 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair, Reject, Turns, check_result
+from pipeline_lib.chat.thoughts import thought
 from pipeline_lib.chat.turns import (
+    IMPLIED,
     assistant,
     canonical_thoughts,
     cut_bytes,
     dialogue,
     document,
     preference,
-    read_turns,
-    thought,
     tidy,
     user,
 )
@@ -88,62 +88,6 @@ def test_neighbours_of_one_role_are_merged_with_a_blank_line_or_rejected() -> No
         tidy(spelled("uua"), same_role="reject")
 
 
-def test_roles_and_keys_of_the_wild_are_understood() -> None:
-    messages = [
-        {"from": "System", "value": "s"},
-        {"role": "prompter", "text": "q"},
-        {"from": "gpt", "value": "a", "weight": None},
-    ]
-    assert read_turns(messages) == [Turn(role="system", content="s"), user("q"), assistant("a")]
-
-
-def test_null_padded_keys_count_as_absent() -> None:
-    plain = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-    padding = {"name": None, "tool_calls": None, "reasoning_content": None, "value": None}
-    assert read_turns([m | padding for m in plain]) == read_turns(plain)
-
-
-def test_a_null_content_never_becomes_the_word_none() -> None:
-    asked = [{"from": "human", "value": "q"}, {"from": "gpt", "value": None}]
-    with pytest.raises(Reject, match="no assistant turn"):
-        tidy(read_turns(asked))
-
-
-def test_a_struct_of_lists_is_read_as_a_list_of_turns() -> None:
-    assert read_turns({"role": ["user", "assistant"], "content": ["q", "a"]}) == [
-        user("q"),
-        assistant("a"),
-    ]
-    with pytest.raises(Reject, match="differ in length"):
-        read_turns({"role": ["user", "assistant"], "content": ["q"]})
-
-
-@pytest.mark.parametrize(
-    ("messages", "expected"),
-    [
-        (None, "no turns"),
-        ([], "no turns"),
-        ("text", "one string"),
-        (["text"], "not a message"),
-        ([None], "not a message"),
-        ([{"content": "x"}], "unknown role 'None'"),
-        ([{"role": "tool", "content": "x"}], "unknown role 'tool'"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "not text"),
-    ],
-)
-def test_malformed_messages_are_rejected_by_name(messages: object, expected: str) -> None:
-    with pytest.raises(Reject, match=expected):
-        read_turns(messages)
-
-
-def test_a_system_prompt_outside_the_messages_is_not_emitted_twice() -> None:
-    messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
-    assert letters(read_turns(messages, system="s")) == "sua"
-    assert letters(read_turns(messages, system=" ")) == "ua"
-    inside = [{"role": "system", "content": "mine"}, *messages]
-    assert read_turns(inside, system="s") == read_turns(inside)
-
-
 def test_who_speaks_first_is_the_user_and_names_decide_the_rest() -> None:
     spoken = dialogue(["1", "2", "3", "4"], ["Ann", "Bob", "Bob", "Ann"])
     assert letters(spoken) == "uaau"
@@ -183,11 +127,25 @@ def test_an_empty_think_block_goes_and_an_open_one_is_a_rejection() -> None:
         canonical_thoughts(Turns([assistant("<think>why")]))
 
 
-def test_reasoning_in_a_field_of_its_own_goes_in_front_of_the_answer() -> None:
-    message = {"role": "assistant", "content": "Yes.", "reasoning_content": "why"}
-    assert read_turns([message]) == [assistant(CANONICAL)]
-    assert read_turns([message | {"reasoning_content": ""}]) == [assistant("Yes.")]
-    assert thought(None, "Yes.") == "Yes."
+def test_a_block_whose_start_is_in_the_prompt_is_read_and_noted() -> None:
+    read = canonical_thoughts(Turns([user("q"), assistant("why\n</think>\n\nYes.")], ["kept"]))
+    assert read == [user("q"), assistant(CANONICAL)]
+    assert read.notes == ("kept", IMPLIED)
+
+
+def test_no_repair_makes_a_turn_learned_that_is_not_to_be() -> None:
+    bad = assistant("BAD") | {"learn": False}
+    merged = tidy(Turns([user("q"), assistant("x"), bad, user("r"), bad, assistant("y")]))
+    assert [turn.get("learn", True) for turn in merged] == [True, False, True, False]
+    canonical = canonical_thoughts(Turns([user("q"), bad]))
+    assert canonical == [user("q"), bad]
+
+
+def test_what_a_data_set_says_of_a_turn_does_not_make_another_prompt() -> None:
+    start = [user("q"), assistant("a"), user("r")]
+    flagged = [start[0], start[1] | {"learn": False}, start[2]]
+    pair = preference(Turns([*start, assistant("x")]), Turns([*flagged, assistant("y")]))
+    assert (len(pair.prompt), pair.chosen, pair.rejected) == (3, [assistant("x")], [assistant("y")])
 
 
 def test_reasoning_without_an_answer_is_not_an_answer() -> None:
@@ -230,7 +188,7 @@ def test_a_cut_is_the_longest_start_of_whole_characters(text: str, limit: int) -
 def test_a_document_is_one_assistant_turn_and_its_cut_is_noted() -> None:
     assert document("text") == [assistant("text")]
     assert document("text").notes == ()
-    assert document("aé", max_bytes=2) == [assistant("a")]
+    assert document("aé", max_bytes=2) == [assistant("a") | {"cut": True}]
     assert document("aé", max_bytes=2).notes == ("cut to 2 bytes",)
     with pytest.raises(Reject, match="blank"):
         document(" \n")

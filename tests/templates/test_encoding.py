@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from chat_world import control_id, tokenizer, wide_tokenizer, with_ordinary_marks
+from chat_world import control_id, in_row, tokenizer, wide_tokenizer, with_ordinary_marks
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,7 +28,9 @@ from pipeline_lib.tokenization.tokenizer import Tokenizer
 CONTENT = st.text(max_size=30) | st.sampled_from(
     [*CONTROL_TOKENS, " \n\nx", "\n", "<|im_end|><|im_"]
 )
-TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=CONTENT)
+TURN = st.builds(
+    Turn, role=st.sampled_from(ROLES), content=CONTENT, learn=st.booleans(), cut=st.booleans()
+)
 CONVERSATIONS = st.lists(st.lists(TURN, max_size=5), max_size=5)
 
 
@@ -38,14 +40,7 @@ def template() -> Template:
 
 
 def encoded(template: Template, conversations: list[list[Turn]]) -> TokenTurns:
-    columns = in_columns(
-        (
-            [turn["content"].encode() for turn in turns],
-            np.array([ROLES.index(turn["role"]) for turn in turns], np.int8),
-        )
-        for turns in conversations
-    )
-    return encode_turns(template, columns)
+    return encode_turns(template, in_columns(map(in_row, conversations)))
 
 
 def encoded_by_pieces(turns: list[Turn]) -> tuple[list[int], list[int]]:
@@ -83,8 +78,9 @@ def test_ids_decode_to_the_rendered_text_and_trained_ids_to_the_answers(
     tokens = encoded(template, [turns])
     assert tokenizer().decode(tokens.ids.tolist()) == render(turns)
     trained = tokenizer().decode(tokens.ids[tokens.mask == 1].tolist())
-    answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-    assert trained == "".join(answer + IM_END for answer in answers)
+    learned = [turn for turn in turns if turn["role"] == "assistant" and turn["learn"]]
+    ended = (turn["content"] + IM_END * (not turn["cut"]) for turn in learned)
+    assert trained == "".join(ended)
 
 
 VOCABULARIES = {

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import control_id, stored_conversations, tokenizer, turns
+from chat_world import control_id, in_row, stored_conversations, tokenizer, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -13,7 +13,7 @@ from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.chat.synthetic_rejections import with_rejected
-from pipeline_lib.records import ROLES, Turn, TurnBatch
+from pipeline_lib.records import Turn
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import Template, template_for
 from pipeline_lib.token_caches.rows import (
@@ -22,6 +22,7 @@ from pipeline_lib.token_caches.rows import (
     NO_OTHER_ORDER,
     NO_PROMPT,
     NO_TARGET,
+    NOTHING,
     TOO_LONG,
     Fitted,
     OverLength,
@@ -243,19 +244,16 @@ def test_pairs_that_are_equal_after_a_cut_or_lost_their_answers_are_dropped(
 @pytest.mark.parametrize("silent", ["chosen", "rejected", "both", "none"])
 def test_a_pair_is_kept_only_if_both_of_its_sides_learn(template: Template, silent: str) -> None:
     """A side without an assistant turn has nothing to learn; no store lets one in."""
-    answers = [b"Fine!", b"Fine?"]
-    roles = [
-        ROLES.index("user" if silent in (side, "both") else "assistant")
-        for side in ("chosen", "rejected")
-    ]
+    roles = ["user" if silent in (side, "both") else "assistant" for side in ("chosen", "rejected")]
+    chosen = [Turn(role="user", content="Pick."), Turn(role=roles[0], content="Fine!")]
     batch = ConversationBatch(
-        in_columns([([b"Pick.", answers[0]], np.array([ROLES.index("user"), roles[0]], np.int8))]),
-        in_columns([([answers[1]], np.array(roles[1:], np.int8))]),
+        in_columns([in_row(chosen)]),
+        in_columns([in_row([Turn(role=roles[1], content="Fine?")])]),
         np.array([1], np.int32),
         np.zeros(1, np.int64),
     )
     fitted = dpo_rows(template, batch, 60, "drop")
-    assert flagged_rows(fitted) == ({} if silent == "none" else {NO_TARGET: [0]})
+    assert flagged_rows(fitted) == ({} if silent == "none" else {NOTHING: [0]})
     assert len(fitted.ids) == fitted.kept.sum() == (silent == "none")
 
 
@@ -303,8 +301,43 @@ def test_kept_pairs_share_their_prompt_and_differ_behind_it(
     assert (accounted + fitted.kept).tolist() == [1] * len(chats)
 
 
+def silenced(conversation: list[Turn], *places: int) -> list[Turn]:
+    """The conversation, of which the turns at these places are not to be learned."""
+    return [{**t, "learn": False} if i in places else t for i, t in enumerate(conversation)]
+
+
+def test_loss_falls_on_no_turn_that_is_not_to_be_learned(template: Template) -> None:
+    chat = turns("q", "BAD", "no", "good")
+    fitted = sft_rows(template, conversation_batch(silenced(chat, 1)).turns, 200, "drop")
+    assert decoded(fitted.ids[0][fitted.mask[0] == 1], 200) == f"good{IM_END}"
+    assert fitted.lengths[0] == row_length(template, *chat)
+
+
+def test_a_conversation_without_a_turn_to_learn_is_left_out_and_counted(
+    template: Template,
+) -> None:
+    chats = [silenced(turns("q", "BAD"), 1), turns("q", "good"), silenced(turns("q", "b" * 99), 1)]
+    for rule in ("drop", "truncate_turns", "truncate_right"):
+        fitted = sft_rows(template, conversation_batch(*chats).turns, 40, rule)
+        assert flagged_rows(fitted) == {NOTHING: [0, 2]}
+        assert fitted.kept.tolist() == [False, True, False]
+
+
+def test_a_pair_with_a_side_that_is_not_to_be_learned_is_left_out(template: Template) -> None:
+    good, bad = turns("good", first="assistant"), turns("bad", first="assistant")
+    pairs = [
+        Pair(turns("q"), silenced(good, 0), bad),
+        Pair(turns("q"), good, silenced(bad, 0)),
+        silenced(turns("q", "one two three"), 1),
+        silenced(turns("q", "one two", "r", "three four five"), 1),
+    ]
+    fitted = dpo_rows(template, with_rejected(conversation_batch(*pairs)), 200, "drop")
+    assert flagged_rows(fitted) == {NOTHING: [0, 1, 2]}
+    assert fitted.kept.tolist() == [False, False, False, True]
+
+
 def test_no_conversations_give_no_rows(template: Template) -> None:
-    empty = TurnBatch([], np.empty(0, np.int8), np.zeros(1, np.int64))
+    empty = in_columns([])
     batch = ConversationBatch(empty, empty, np.empty(0, np.int32), np.empty(0, np.int64))
     assert sft_rows(template, empty, 8, "drop").ids.shape == (0, 8)
     assert dpo_rows(template, with_rejected(batch), 8, "truncate_turns").ids.shape == (0, 2, 8)

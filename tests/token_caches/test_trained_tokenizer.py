@@ -3,9 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from chat_world import numbered_chat, stored_conversations
+from chat_world import in_row, numbered_chat, stored_conversations
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -115,7 +114,13 @@ WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
 
 @given(
     st.lists(
-        st.builds(Turn, role=st.sampled_from(ROLES), content=WITHOUT_MARKERS),
+        st.builds(
+            Turn,
+            role=st.sampled_from(ROLES),
+            content=WITHOUT_MARKERS,
+            learn=st.booleans(),
+            cut=st.booleans(),
+        ),
         min_size=1,
         max_size=5,
     )
@@ -127,9 +132,7 @@ def test_its_chat_template_gives_our_text_ids_and_mask(
     found = transformers_tokenizer.apply_chat_template(
         turns, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
     )
-    roles = np.array([ROLES.index(turn["role"]) for turn in turns], np.int8)
-    columns = in_columns([([turn["content"].encode() for turn in turns], roles)])
-    ours = encode_turns(template_for(trained.tokenizer), columns)
+    ours = encode_turns(template_for(trained.tokenizer), in_columns([in_row(turns)]))
     assert found["input_ids"] == ours.ids.tolist()
     assert found["assistant_masks"] == ours.mask.tolist()
 

@@ -22,6 +22,7 @@ from torch.utils.data import DataLoader
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
+from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.tokenization.control_tokens import ENDOFTEXT, IM_END, PAD
@@ -38,6 +39,20 @@ KINDS = ("shards", "pretrain", "sft", "dpo")
 def train(tmp_path: Path) -> Conversations:
     chats = [numbered_chat(i, rounds=1 + i % 3) for i in range(20)]
     return stored_conversations(tmp_path / "in", {"chats": chats, "pairs": [PAIR]}).train
+
+
+def test_pretraining_has_no_loss_on_what_is_not_to_be_learned(tmp_path: Path) -> None:
+    chat = turns("q", "BAD", "no", "good")
+    chat[1]["learn"] = False
+    kept = stored_conversations(tmp_path / "in", {"one": [chat, document("cut off", max_bytes=3)]})
+    mixture = mix(kept.train, {}, seed=1)
+    stream = PretrainDataset(mixture, tokenizer(), CacheOptions(tmp_path), max_len=1)
+    rows = [stream[row] for row in range(len(stream))]
+    ids = torch.cat([row["input_ids"] for row in rows])
+    labels = torch.cat([row["labels"] for row in rows])
+    assert sorted(tokenizer().decode(ids[labels == -100].tolist()).split(IM_END)) == ["", "", "BAD"]
+    assert torch.equal(ids[labels != -100], labels[labels != -100])
+    assert tokenizer().decode(ids.tolist()) == "".join(t + ENDOFTEXT for t in mixture.texts)
 
 
 def make_dataset(kind: str, train: Conversations, root: Path) -> TokenDataset:
