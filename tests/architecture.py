@@ -45,6 +45,8 @@ PURE = (
     *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
     *("hub.cards", "templates.chatml"),
     *(
+        "tokenization.admission",
+        "tokenization.byte_symbols",
         "tokenization.control_tokens",
         "tokenization.disputed_unicode",
         "tokenization.training_texts",

@@ -15,7 +15,7 @@ from tokenizers import (
     trainers,
 )
 
-from pipeline_lib.tokenization import bpe_training
+from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS
 from pipeline_lib.tokenization.equality import NASTY
 
 GPT4_SPLIT = (
@@ -133,7 +133,7 @@ def word_end_tokenizer(pre_tokenizer: Any) -> bytes:
 
     An ASCII letter, digit or dot merges with the first byte of the next character of its word.
     """
-    symbols = dict(enumerate(bpe_training._byte_symbols()))
+    symbols = dict(enumerate(BYTE_SYMBOLS))
     vocabulary = {symbol: byte for byte, symbol in symbols.items()}
     merges = [(left, symbols[lead]) for left in "eA1." for lead in range(0xC2, 0xF5)]
     for left, right in merges:

@@ -26,6 +26,7 @@ from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers, trainers
 
 from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS, symbols
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.disputed_unicode import is_disputed
 from pipeline_lib.tokenization.equality import NASTY
@@ -161,7 +162,7 @@ def _prove(corpus: TrainingTexts, vocab_size: int, special_tokens: Sequence[str]
     joined = BOUNDARY.join(sample)
     found = _fast_merges(joined, len(expected))
     if assemble(found, special_tokens) != reference:
-        pairs = [list(map(_symbols, pair)) for pair in found]
+        pairs = [list(map(symbols, pair)) for pair in found]
         both = enumerate(zip(pairs, expected, strict=False))
         place, (wrong, right) = next(((i, p) for i, p in both if p[0] != p[1]), (0, ([], [])))
         raise EncoderMismatch(f"gigatoken's merge {place} is {wrong} where tokenizers has {right}")
@@ -177,8 +178,8 @@ def _fast_merges(data: bytes, count: int) -> Merges:
 
 def assemble(merges: Merges, special_tokens: Sequence[str]) -> bytes:
     """``tokenizer.json`` from merges, with the same ids as from the reference trainer."""
-    pairs = [(_symbols(left), _symbols(right)) for left, right in merges]
-    names = [*special_tokens, *sorted(_SYMBOL_OF), *(left + right for left, right in pairs)]
+    pairs = [(symbols(left), symbols(right)) for left, right in merges]
+    names = [*special_tokens, *sorted(BYTE_SYMBOLS), *(left + right for left, right in pairs)]
     vocabulary = {name: number for number, name in enumerate(dict.fromkeys(names))}
     tokenizer = _untrained(models.BPE(vocab=vocabulary, merges=pairs))
     tokenizer.add_special_tokens(list(special_tokens))
@@ -188,27 +189,13 @@ def assemble(merges: Merges, special_tokens: Sequence[str]) -> bytes:
 def _occurs(corpus: TrainingTexts, tokenizer_json: bytes, last: tuple[bytes, bytes]) -> bool:
     """Whether some text is encoded with the token of the last merge."""
     reference, joined = open_reference(tokenizer_json), last[0] + last[1]
-    token = reference.token_to_id(_symbols(joined))
+    token = reference.token_to_id(symbols(joined))
     return any(
         token in reference.encode(piece.decode(), add_special_tokens=False).ids
         for block in corpus.blocks(_COUNTED)
         for piece in block
         if joined in piece
     )
-
-
-def _byte_symbols() -> str:
-    """The characters that stand for the bytes 0 to 255 in a byte-level vocabulary."""
-    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
-    others = iter(range(256, 512))
-    return "".join(chr(byte if byte in shown else next(others)) for byte in range(256))
-
-
-_SYMBOL_OF = _byte_symbols()
-
-
-def _symbols(token: bytes) -> str:
-    return "".join(_SYMBOL_OF[byte] for byte in token)
 
 
 @contextlib.contextmanager

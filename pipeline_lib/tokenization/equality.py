@@ -1,30 +1,44 @@
 """The choice of encoder: the fast one, if it proves equal to the reference.
 
-The proof starts with strings on which tokenizers are known to differ (``NASTY``), continues with
-the first documents of a run (``confirm``), and never ends: single later documents are compared too
-(``check``). If it fails at the start, the reference is used and the log says so.
+First every feature of the tokenizer file must be on the list of ``admission``. The proof goes on
+with strings on which tokenizers are known to differ (``NASTY``) and with some made from the
+tokenizer's own tokens (``own_texts``), continues with the first documents of a run (``confirm``),
+and never ends: single later documents are compared too (``check``). If it fails at the start, the
+reference is used and the log says so.
 """
 
+import json
 import logging
 import time
 from collections.abc import Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from pipeline_lib.errors import EncoderMismatch
-from pipeline_lib.tokenization.fast import RENEW_BYTES, FastEncoder
+from pipeline_lib.tokenization.admission import Fields
+from pipeline_lib.tokenization.byte_symbols import spelled_bytes
+from pipeline_lib.tokenization.fast import RENEW_BYTES, admitted
 from pipeline_lib.tokenization.reference import Encoded, Encoder, ReferenceEncoder
+
+Item = TypeVar("Item")
 
 KINDS = ("auto", "gigatoken", "tokenizers")
 PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
+OWN_TOKENS = 64
+"""Added tokens, and merges, from which probes are made; more are taken evenly."""
+_NOT_USABLE = (
+    ImportError, AttributeError, ValueError, RuntimeError, TypeError, EncoderMismatch,
+)  # fmt: skip
+"""What an engine of another version, or one that can not read a file, may raise."""
 _LOG = logging.getLogger(__name__)
 
 
 def choose_encoder(
     reference: ReferenceEncoder, kind: str = "auto", renew_bytes: int = RENEW_BYTES
 ) -> Encoder:
-    """The encoder to use: the fast one if it agrees with the reference on ``NASTY``.
+    """The encoder to use: the fast one if it is admitted and agrees with the reference on probes.
 
     ``kind``: if the two disagree, "auto" takes the reference and "gigatoken" raises
     ``EncoderMismatch``; "tokenizers" always takes the reference; ``ValueError`` for another kind.
@@ -35,9 +49,10 @@ def choose_encoder(
     if kind == "tokenizers":
         return reference
     try:
-        fast = FastEncoder(reference.tokenizer_json, reference, renew_bytes)
-        compare(reference, fast, NASTY)
-    except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
+        fields = json.loads(reference.tokenizer_json)
+        fast = admitted(fields, reference, renew_bytes)
+        compare(reference, fast, [*NASTY, *own_texts(fields)])
+    except _NOT_USABLE as error:
         return fall_back(reference, kind, error)
     return fast
 
@@ -102,6 +117,23 @@ def check(reference: Encoder, texts: Sequence[bytes], encoded: Encoded, index: i
             f"the fast encoder gives {found[:8].tolist()}... where {reference.name} "
             f"{reference.version} gives {right[:8].tolist()}... for the text {texts[index][:60]!r}"
         )
+
+
+def own_texts(fields: Fields) -> list[bytes]:
+    """Probes made from the added tokens and merges of a tokenizer file, given parsed."""
+    added = [token["content"].encode() for token in fields.get("added_tokens") or []]
+    merges = [m.split(" ", 1) if isinstance(m, str) else m for m in fields["model"]["merges"]]
+    texts = []
+    for token in _evenly(added):
+        texts += [b"a" + token + b"a", token * 2, b" " + token + b" ", token[:-1].strip() + token]
+    for left, right in _evenly(merges):
+        one, other = spelled_bytes(left), spelled_bytes(right)
+        texts += [one + other, b" " + other + one + other, one * 3 + other * 2]
+    return [text.decode("utf-8", "ignore").encode() for text in texts]
+
+
+def _evenly(found: Sequence[Item]) -> Sequence[Item]:
+    return found[:: -(-len(found) // OWN_TOKENS) or 1]
 
 
 def _nasty() -> list[bytes]:

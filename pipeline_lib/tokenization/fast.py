@@ -1,17 +1,26 @@
 """The fast encoder, gigatoken: tens of times faster than the reference, used if it proves equal."""
 
+import contextlib
 import importlib.metadata
 import json
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from pipeline_lib.tokenization import disputed_unicode
+from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.tokenization.admission import Fields, admission
+from pipeline_lib.tokenization.disputed_unicode import (
+    DISPUTED,
+    DISPUTED_IN_NFC,
+    DisputedCharacters,
+)
 from pipeline_lib.tokenization.reference import Encoded, ReferenceEncoder, checked
 
+TESTED = {"gigatoken": ("0.10.0",), "tokenizers": ("0.23.3",)}
+"""Library -> the versions of which the tests have compared every admitted feature."""
 RENEW_BYTES, DROP_CACHE_BYTES = 1 << 30, 128 << 20
 """Bytes of text after which the encoder drops its cache of words: always, and on ``drop_cache``."""
 
@@ -36,8 +45,10 @@ class FastEncoder:
         tokenizer_json: bytes,
         reference: ReferenceEncoder | None = None,
         renew_bytes: int = RENEW_BYTES,
+        composes: bool = False,
     ) -> None:
         self.version = importlib.metadata.version("gigatoken")
+        self._guard = DisputedCharacters(DISPUTED_IN_NFC if composes else DISPUTED)
         self._tokenizer_json, self._reference = tokenizer_json, reference
         self._renew_bytes = renew_bytes
         self._json = _without_special_tokens(tokenizer_json.decode())
@@ -49,7 +60,8 @@ class FastEncoder:
         from gigatoken.gigatoken_rs import load_hf_json
 
         self._engine: Any = None  # free the old cache before the new engine is made
-        self._engine = load_hf_json(self._json)
+        with _faults():
+            self._engine = load_hf_json(self._json)
         self._seen = 0
 
     def _layout(self, texts: list[bytes]) -> Any:
@@ -63,7 +75,8 @@ class FastEncoder:
             self._seen += sum(map(len, texts))
             self._busy += 1
         try:
-            return self._engine.encode_batch(texts).layout  # a local name would keep the engine
+            with _faults():
+                return self._engine.encode_batch(texts).layout  # a name would keep the engine
         finally:
             with self._idle:
                 self._busy -= 1
@@ -77,7 +90,7 @@ class FastEncoder:
         offsets = np.asarray(layout.offsets.data, np.int64)
         ids = np.asarray(layout.content.data, np.uint32)
         encoded = checked(Encoded(ids, offsets), len(texts))
-        places = [place for place, text in enumerate(texts) if disputed_unicode.is_disputed(text)]
+        places = [place for place, text in enumerate(texts) if self._guard.are_in(text)]
         return encoded if not places else self._corrected(encoded, texts, places)
 
     def drop_cache(self) -> None:
@@ -96,6 +109,37 @@ class FastEncoder:
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=offsets[1:])
         return Encoded(np.concatenate(parts), offsets)
+
+
+@contextlib.contextmanager
+def _faults() -> Iterator[None]:
+    """A panic inside the engine, which is no ``Exception``, becomes an ``EncoderMismatch``."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__name__ != "PanicException":
+            raise
+        raise EncoderMismatch(f"gigatoken stopped by itself: {error}") from error
+
+
+def admitted(
+    fields: Fields, reference: ReferenceEncoder, renew_bytes: int = RENEW_BYTES
+) -> FastEncoder:
+    """The fast encoder for the reference's file, if every feature of it is on the list.
+
+    ``fields``: the file, parsed. ``EncoderMismatch`` says which is not, or which library is of a
+    version that is not tested; other errors are the engine's own.
+    """
+    for library, tested in TESTED.items():
+        if (version := importlib.metadata.version(library)) not in tested:
+            raise EncoderMismatch(
+                f"{library} {version} was not compared with the reference; tested is "
+                f"{', '.join(tested)}"
+            )
+    found = admission(fields)
+    if found.obstacle is not None:
+        raise EncoderMismatch(f"the tokenizer has {found.obstacle}")
+    return FastEncoder(reference.tokenizer_json, reference, renew_bytes, found.composes)
 
 
 def _without_special_tokens(text: str) -> str:

@@ -1,0 +1,29 @@
+"""The characters that stand for the 256 bytes in a byte-level vocabulary."""
+
+
+def _byte_symbols() -> str:
+    shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
+    others = iter(range(256, 512))
+    return "".join(chr(byte if byte in shown else next(others)) for byte in range(256))
+
+
+BYTE_SYMBOLS = _byte_symbols()
+"""The symbol of each byte, by the number of the byte."""
+_BYTE_OF = {symbol: byte for byte, symbol in enumerate(BYTE_SYMBOLS)}
+
+
+def symbols(token: bytes) -> str:
+    """How a byte-level vocabulary spells these bytes."""
+    return "".join(BYTE_SYMBOLS[byte] for byte in token)
+
+
+def is_spelled(text: str) -> bool:
+    """Whether a text consists of byte symbols only."""
+    return set(text) <= _BYTE_OF.keys()
+
+
+def spelled_bytes(name: str) -> bytes:
+    """The bytes that a vocabulary's name spells; of any other text its UTF-8."""
+    if not is_spelled(name):
+        return name.encode()
+    return bytes(_BYTE_OF[symbol] for symbol in name)
