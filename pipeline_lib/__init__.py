@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pipeline_lib.corpus.options import PrepareOptions
     from pipeline_lib.corpus.prepare import prepare
     from pipeline_lib.corpus.recipe import Recipe
+    from pipeline_lib.corpus.reproduction import reproduce
     from pipeline_lib.corpus.verify import verify
     from pipeline_lib.downloads.plans import FetchOptions
     from pipeline_lib.downloads.registry import DatasetSpec, choose_datasets
@@ -65,6 +66,7 @@ _PLACES = {
     "corpus.options": ("PrepareOptions",),
     "corpus.prepare": ("prepare",),
     "corpus.recipe": ("Recipe",),
+    "corpus.reproduction": ("reproduce",),
     "corpus.verify": ("verify",),
     "downloads.plans": ("FetchOptions",),
     "downloads.registry": ("DatasetSpec", "choose_datasets"),
@@ -116,6 +118,7 @@ __all__ = [
     "prepare",
     "prune",
     "render",
+    "reproduce",
     "run_preflight",
     "stored_caches",
     "train_tokenizer",

@@ -1,7 +1,7 @@
 """The command line of the shard preparer.
 
     python -m pipeline_lib.prepare_data --output-dir DIR [--dataset REPO|FOLDER] ...
-    python -m pipeline_lib.prepare_data verify DIR [--source REPO|FOLDER]
+    python -m pipeline_lib.prepare_data verify DIR [--source REPO|FOLDER] [--reproduce]
 
 Exit status: 0 done, 2 wrong arguments, 130 / 143 interrupted by SIGINT / SIGTERM after a
 commit, 1 anything else.
@@ -20,7 +20,7 @@ if __name__ == "__main__":  # numpy's threads spin when they begin; nothing here
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 from pipeline_lib import machine
-from pipeline_lib.corpus import manifest, staging
+from pipeline_lib.corpus import staging
 from pipeline_lib.corpus.description import describe, summary
 from pipeline_lib.corpus.layout import absolute_output
 from pipeline_lib.corpus.options import PrepareOptions
@@ -28,16 +28,14 @@ from pipeline_lib.corpus.pinned import pin
 from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import DEFAULT_MAX_DOCUMENTS, Recipe, RecipeFields
 from pipeline_lib.corpus.recorded import recorded_run
+from pipeline_lib.corpus.reproduction import reproduce
 from pipeline_lib.corpus.resume_checks import with_changes
 from pipeline_lib.corpus.verify import verify
-from pipeline_lib.corpus.verify_source import verify_against_source
+from pipeline_lib.corpus.verify_source import verify_against
 from pipeline_lib.engines import ENGINES
 from pipeline_lib.errors import Interrupted, NothingToResume, PipelineError
 from pipeline_lib.progress import ProgressReporter
-from pipeline_lib.records import FOLDER, LOCAL
-from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization import equality
-from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 _LOG = logging.getLogger("pipeline_lib")
 
@@ -156,6 +154,11 @@ def _verify_parser() -> argparse.ArgumentParser:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--source", help="the Hub dataset or folder it was made from")
     parser.add_argument("--tokenizer", help="the tokenizer it was made with, for --source")
+    parser.add_argument(
+        "--reproduce",
+        action="store_true",
+        help="make it again from --source and --tokenizer, and compare every byte and field",
+    )
     return parser
 
 
@@ -216,25 +219,34 @@ def _resumed_recipe(given: argparse.Namespace, output: Path) -> Recipe:
 
 
 def _verify(given: argparse.Namespace) -> int:
-    faults = verify(given.folder, lambda name: _LOG.info("checking %s", name))
-    if not faults and given.source:
-        faults = _compare_with_source(given)
+    if given.reproduce:
+        faults = _reproduce(given)
+    else:
+        faults = verify(given.folder, lambda name: _LOG.info("checking %s", name))
+        if not faults and given.source:
+            faults = _compare_with_source(given)
     for fault in faults:
         _show(f"FAULT {fault}")
     _show(f"{given.folder}: {'not as it should be' if faults else 'all is well'}")
     return 1 if faults else 0
 
 
+def _reproduce(given: argparse.Namespace) -> list[str]:
+    try:
+        with ProgressReporter(10.0) as reporter:
+            faults, notes, done = reproduce(given.folder, given.source, given.tokenizer, reporter)
+    except KeyboardInterrupt:
+        raise Interrupted(
+            "interrupted; nothing was written, so run it again from the start"
+        ) from None
+    for note in notes:
+        _show(f"NOTE {note}")
+    _show(f"{given.folder}: {done}")
+    return faults
+
+
 def _compare_with_source(given: argparse.Namespace) -> list[str]:
-    recipe = manifest.load(given.folder)["recipe"]
-    where = given.tokenizer or recipe["tokenizer"]
-    if where == LOCAL:
-        raise ValueError("the folder was made with a local tokenizer; give it by --tokenizer")
-    revision = None if recipe["dataset"] == FOLDER else recipe["revision"]
-    source = resolve_parquet_files(given.source, recipe["config"], revision)
-    tokenizer_revision = None if given.tokenizer else recipe["tokenizer_revision"]
-    tokenizer = load_tokenizer(where, revision=tokenizer_revision, eos_token=recipe["eos_token"])
-    faults, done = verify_against_source(given.folder, source, tokenizer)
+    faults, done = verify_against(given.folder, given.source, given.tokenizer)
     _show(f"{given.source}: {done}")
     return faults
 

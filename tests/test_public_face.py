@@ -20,6 +20,7 @@ NAMES = {
     *("SizingParameters", "SourceRows", "Tokenizer", "check_vocab_size", "choose_datasets"),
     *("load_tokenizer", "loader", "mix", "normalize", "open_rows", "prepare", "prune", "render"),
     *("run_preflight", "stored_caches", "train_tokenizer", "verify"),
+    "reproduce",
 }
 HELPERS = {
     *("Pair", "Reject", "Turns", "assistant", "canonical_thoughts", "check_result", "cut_bytes"),

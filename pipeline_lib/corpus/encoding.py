@@ -58,7 +58,7 @@ class EncodingStage:
                     if by is not self._encoder:  # the one that was not confirmed
                         encoded = self._encoder.encode(batch.texts)
                     elif by is not reference:
-                        self._probe(batch, encoded)
+                        self.probe(batch, encoded)
                     yield batch, encoded
 
     def drop_cache(self) -> None:
@@ -88,7 +88,8 @@ class EncodingStage:
             self._encoder = proof.result()
         return held
 
-    def _probe(self, batch: DocumentBatch, encoded: Encoded) -> None:
+    def probe(self, batch: DocumentBatch, encoded: Encoded) -> None:
+        """Compare the picked documents with the reference; ``EncoderMismatch`` names one."""
         for index in batch.probes:
             try:
                 equality.check(self._tokenizer.reference, batch.texts, encoded, index)

@@ -195,6 +195,19 @@ def is_first(manifest: Manifest) -> bool:
     return manifest["format_version"] == _FIRST
 
 
+def in_format_of(made: ManifestContent, found: Manifest) -> tuple[ManifestContent, list[str]]:
+    """A content as far as a manifest of the version of ``found`` tells it, and what is left out."""
+    if not is_first(found):
+        return made, []
+    known = set(FirstContent.__annotations__)
+    told = {name: value for name, value in made.items() if name in known}
+    source = {name: value for name, value in made["source"].items() if name != "sha256"}
+    missing = sorted(
+        [*(made.keys() - known), *(f"source.{n}" for n in made["source"].keys() - source)]
+    )
+    return cast(ManifestContent, {**told, "source": source, "format_version": _FIRST}), missing
+
+
 def rows_left_out(manifest: Manifest) -> dict[str, int]:
     """Reason -> rows that became no document, of any version."""
     counts = manifest["counts"]

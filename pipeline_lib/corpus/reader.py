@@ -21,7 +21,8 @@ from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.state import ReaderMetadata, ShuffleMetadata
 from pipeline_lib.engines import Prefetched
 from pipeline_lib.errors import SourceChanged
-from pipeline_lib.shuffling import Dice, Row, ShuffleBuffer, ShuffleState
+from pipeline_lib.records import Cursor
+from pipeline_lib.shuffling import Dice, Row, RowBlock, ShuffleBuffer, ShuffleState
 from pipeline_lib.sources import parquet
 from pipeline_lib.sources.corpus_source import CorpusSource, blocks
 from pipeline_lib.sources.hub_files import HubSource
@@ -93,7 +94,11 @@ class LaneReader:
         probing: Probing = USUAL_PROBES,
     ) -> None:
         self._source, self._recipe, self._lane = source, recipe, lane
-        self._files, self._max_rows, self._probing = files, max_rows, probing
+        self.files, self._max_rows, self._probing = files, max_rows, probing
+
+    def blocks(self, start: Cursor) -> Generator[RowBlock, None, None]:
+        """The rows of the files in their order, from a cursor on."""
+        return blocks(self._source, self.files, self._recipe.text_column, start)
 
     def batches(
         self, start: ShuffleState, seen: VisitCounts, commit_due: Callable[[], bool]
@@ -104,8 +109,7 @@ class LaneReader:
         shuffle = ShuffleBuffer.restored(
             start, dice, recipe.shuffle_buffer, recipe.shuffle_buffer_bytes
         )
-        source = blocks(self._source, self._files, recipe.text_column, start.cursor)
-        with closing(Prefetched(source, READ_AHEAD)) as ahead:
+        with closing(Prefetched(self.blocks(start.cursor), READ_AHEAD)) as ahead:
             rows: Iterator[Row] = shuffle.run(ahead)
             if self._max_rows is not None:
                 rows = islice(rows, self._max_rows - seen.rows)

@@ -47,15 +47,16 @@ def verify(folder: Path, on_shard: Callable[[str], None] = lambda name: None) ->
     except DamagedFile as error:
         return [str(error)]
     faults: Faults = {}
-    _check_manifest(folder / MANIFEST, found, faults)
+    check_manifest(folder / MANIFEST, found, faults)
     for split in SPLITS:
         for kind, fault in check_split(folder, found, split, on_shard).items():
             faults.setdefault(kind, fault)
-    _check_strays(folder, found, faults)
+    check_strays(folder, found, faults)
     return list(faults.values())
 
 
-def _check_manifest(path: Path, found: Manifest, faults: Faults) -> None:
+def check_manifest(path: Path, found: Manifest, faults: Faults) -> None:
+    """Add what is wrong with a manifest as far as it can be seen in the manifest itself."""
     if path.read_bytes() != atomic.json_bytes(found):
         faults["spelling"] = (
             f"{path} has the right content but is not spelled as it was written (spaces, line ends "
@@ -89,7 +90,8 @@ def _check_ends(path: Path, found: Manifest, faults: Faults) -> None:
         faults["lanes"] = f"{path}: the ends of its lanes do not add up to its counts"
 
 
-def _check_strays(folder: Path, found: Manifest, faults: Faults) -> None:
+def check_strays(folder: Path, found: Manifest, faults: Faults) -> None:
+    """Add the first file in the folder that its manifest does not name."""
     named = {shard["file"] for split in SPLITS for shard in found["shards"][split]}
     for path in sorted(folder.iterdir()):
         if staging.is_os_file(path.name):

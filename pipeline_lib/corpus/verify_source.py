@@ -22,12 +22,13 @@ from pipeline_lib.corpus.reader import files_of_lane, reader_metadata
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.state import SPLITS
 from pipeline_lib.corpus.verify import shards_by_lane
-from pipeline_lib.records import ShardRecord
+from pipeline_lib.records import FOLDER, LOCAL, ShardRecord
 from pipeline_lib.selection import Split
 from pipeline_lib.shuffling import Dice, Row, ShuffleBuffer
 from pipeline_lib.sources.corpus_source import CorpusSource, blocks
+from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization.equality import NASTY
-from pipeline_lib.tokenization.tokenizer import Tokenizer
+from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 SAMPLED_DOCUMENTS = 64
 """Documents compared in each split of a lane, out of its first ``SAMPLED_TOKENS`` tokens."""
@@ -55,6 +56,22 @@ class _Document(NamedTuple):
     where: str
     ids: NDArray[Any]
     text: bytes
+
+
+def verify_against(folder: Path, source: str, tokenizer: str | None) -> Compared:
+    """``verify_against_source`` with a source and a tokenizer that are named.
+
+    ``tokenizer`` may be None if the recorded one is on the Hub; else ``ValueError``.
+    """
+    recipe = manifest.load(folder)["recipe"]
+    where = tokenizer or recipe["tokenizer"]
+    if where == LOCAL:
+        raise ValueError("the folder was made with a local tokenizer; give it by --tokenizer")
+    revision = None if recipe["dataset"] == FOLDER else recipe["revision"]
+    opened = resolve_parquet_files(source, recipe["config"], revision)
+    recorded = None if tokenizer else recipe["tokenizer_revision"]
+    loaded = load_tokenizer(where, revision=recorded, eos_token=recipe["eos_token"])
+    return verify_against_source(folder, opened, loaded)
 
 
 def verify_against_source(folder: Path, source: CorpusSource, tokenizer: Tokenizer) -> Compared:
