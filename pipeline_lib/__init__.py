@@ -31,8 +31,10 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from pipeline_lib.chat.missing import check_choice
     from pipeline_lib.chat.mixture import Mixture, mix
     from pipeline_lib.chat.normalize import Normalized, normalize
+    from pipeline_lib.chat.opened import OpenedSources, open_sources
     from pipeline_lib.chat.rows import SourceRows, open_rows
     from pipeline_lib.chat.store import Conversations
     from pipeline_lib.corpus.options import PrepareOptions
@@ -59,8 +61,10 @@ if TYPE_CHECKING:
     from pipeline_lib.training.sharded import ShardedTokenDataset
 
 _PLACES = {
+    "chat.missing": ("check_choice",),
     "chat.mixture": ("Mixture", "mix"),
     "chat.normalize": ("Normalized", "normalize"),
+    "chat.opened": ("OpenedSources", "open_sources"),
     "chat.rows": ("SourceRows", "open_rows"),
     "chat.store": ("Conversations",),
     "corpus.options": ("PrepareOptions",),
@@ -97,6 +101,7 @@ __all__ = [
     "FetchOptions",
     "Mixture",
     "Normalized",
+    "OpenedSources",
     "PipelineError",
     "PrepareOptions",
     "PretrainDataset",
@@ -108,6 +113,7 @@ __all__ = [
     "SizingParameters",
     "SourceRows",
     "Tokenizer",
+    "check_choice",
     "check_vocab_size",
     "choose_datasets",
     "load_tokenizer",
@@ -115,6 +121,7 @@ __all__ = [
     "mix",
     "normalize",
     "open_rows",
+    "open_sources",
     "prepare",
     "prune",
     "render",

@@ -3,6 +3,7 @@
     PipelineError
     ├── SourceError            a corpus or data set is missing, empty or not readable
     │   ├── ColumnError        a column is missing or has another type
+    │   ├── MissingSources     sources that a run asks for are not there
     │   └── SourceChanged      the source differs from the one the run started with
     ├── HubError               a request to the Hub failed
     ├── TokenizerError         a tokenizer can not be used
@@ -34,6 +35,10 @@ class SourceError(PipelineError):
 
 class ColumnError(SourceError):
     """A column is missing or has another type than the reader needs."""
+
+
+class MissingSources(SourceError):
+    """Sources that a run asks for are not there, and it is not said that it may do without."""
 
 
 class SourceChanged(SourceError):

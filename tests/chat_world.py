@@ -88,7 +88,12 @@ def stored_conversations(
         name: source_rows([{"result": r} for r in results]) for name, results in sources.items()
     }
     cache = CacheOptions(root)
-    return normalize(rows, dict.fromkeys(rows, as_it_is), cache, seed=7, val_fraction=val_fraction)
+    return normalize(
+        *(rows, dict.fromkeys(rows, as_it_is), cache),
+        seed=7,
+        val_fraction=val_fraction,
+        allow_missing=list(sources),
+    )
 
 
 @functools.cache

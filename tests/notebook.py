@@ -93,3 +93,13 @@ def outputs_of(path: Path) -> list[Any]:
     """Every output stored in a notebook file."""
     cells = json.loads(path.read_text())["cells"]
     return [output for cell in cells for output in cell.get("outputs", [])]
+
+
+def cells_until(cell_id: str, data_dir: Path, **parameters: Any) -> dict[str, Any]:
+    """The names that the code cells up to one of them leave, run in this process."""
+    names: dict[str, Any] = {}
+    run = small(data_dir, until=cell_id, **parameters)
+    for cell in run.cells:
+        if cell.cell_type == "code":
+            exec(cell.source, names)
+    return names

@@ -15,9 +15,24 @@ from pipeline_lib import normalizers
 ROOT = Path(__file__).parent.parent
 NAMES = {
     *("BatchOrder", "CacheOptions", "Conversations", "DPODataset", "DatasetSpec", "FetchOptions"),
-    *("Mixture", "Normalized", "PipelineError", "PrepareOptions", "PretrainDataset"),
+    *(
+        "Mixture",
+        "Normalized",
+        "OpenedSources",
+        "open_sources",
+        "PipelineError",
+        "PrepareOptions",
+        "PretrainDataset",
+    ),
     *("ProgressBars", "Recipe", "RetryPolicy", "SFTDataset", "ShardedTokenDataset"),
-    *("SizingParameters", "SourceRows", "Tokenizer", "check_vocab_size", "choose_datasets"),
+    *(
+        "SizingParameters",
+        "SourceRows",
+        "Tokenizer",
+        "check_choice",
+        "check_vocab_size",
+        "choose_datasets",
+    ),
     *("load_tokenizer", "loader", "mix", "normalize", "open_rows", "prepare", "prune", "render"),
     *("run_preflight", "stored_caches", "train_tokenizer", "verify"),
     "reproduce",

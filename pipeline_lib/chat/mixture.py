@@ -5,13 +5,14 @@ it is read.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib import digest, selection
+from pipeline_lib.chat import missing
 from pipeline_lib.chat.store import Conversations
 from pipeline_lib.records import ROLES
 from pipeline_lib.table import Cell, Table
@@ -51,12 +52,16 @@ class Mixture:
 
     ``conversations``: those of all sources. ``weights``: source -> weight. ``seed``: decides the
     order. ``index`` (int64): row numbers of ``conversations``, one entry for each copy.
+    ``missing``: source that was asked for and is not in the texts -> the reason. ``unused``: names
+    that have a weight and were not chosen.
     """
 
     conversations: Conversations
     weights: Mapping[str, float]
     seed: int
     index: NDArray[np.int64]
+    missing: Mapping[str, str] = field(default_factory=dict)
+    unused: tuple[str, ...] = ()
 
     @property
     def texts(self) -> Texts:
@@ -88,8 +93,9 @@ class Mixture:
         """A table with the rows and characters of each source, before and after weighting.
 
         Columns: ``source``, ``weight``, ``rows``, ``rows after``, ``characters``, ``characters
-        after``, ``share`` (of the characters after). ``counted``: the counts of a cache that was
-        built from the mixture; they add the columns ``tokens`` and ``trained`` (tokens with loss).
+        after``, ``share`` (of the characters after); with missing or unused sources ``note``.
+        ``counted``: the counts of a cache that was built from the mixture; they add the columns
+        ``tokens`` and ``trained`` (tokens with loss).
         """
         sources = self.conversations.counts
         characters = self.conversations.characters()
@@ -106,7 +112,9 @@ class Mixture:
             rows.append(
                 (*row, *(counted.get(name, {}).get(c, 0) for c in _COUNTED)) if counted else row
             )
-        return Table((*_COLUMNS, *(_COUNTED if counted else ())), tuple(rows))
+        table = Table((*_COLUMNS, *(_COUNTED if counted else ())), tuple(rows))
+        unused = dict.fromkeys(self.unused, "not chosen")
+        return missing.with_notes(table, missing.as_notes(self.missing) | unused)
 
 
 def text_digest(fingerprints: Mapping[str, str], weights: Mapping[str, float], seed: int) -> str:
@@ -132,16 +140,19 @@ def mix(
     *,
     seed: int,
     optional: Collection[str] = (),
+    allow_missing: Collection[str] = (),
 ) -> Mixture:
     """Take each source as often as its weight says: whole copies, and a seeded sample of one more.
 
     ``weights``: source -> weight, such as 1.5; a source without a weight has weight 1.
-    ``optional``: names in ``weights`` that may be missing in ``conversations``. ``ValueError`` for
-    a weight that is negative or not finite, for a weight of a missing source that is not optional,
-    and if no row is left.
+    ``optional``: names in ``weights`` that need not be chosen. What was missing before stays
+    missing. ``MissingSources`` if a weight above 0 leaves no row of a source that is not in
+    ``allow_missing``. ``ValueError`` for a weight that is negative or not finite, for a weight of a
+    source that is neither chosen nor optional, and if no row is left.
     """
-    counts = conversations.counts
-    absent = [name for name in weights if name not in counts and name not in optional]
+    counts, before = conversations.counts, conversations.missing
+    unused = [name for name in weights if name not in counts and name not in before]
+    absent = [name for name in unused if name not in optional]
     if absent:
         raise ValueError(
             f"weights name {', '.join(absent)}, but there is only {', '.join(counts)}; "
@@ -149,9 +160,26 @@ def mix(
         )
     used = used_weights(counts, weights)
     index = selection.weighted_index(counts, used, seed)
+    lost = _without_rows(counts, used, index)
+    new = {name: reason for name, reason in lost.items() if name not in before}
+    missing.accept(new, {**counts, **before}, allow_missing)
     if not len(index):
         raise ValueError(
             f"nothing is left: rows {counts}, weights {used}; give a source that has rows a "
             "weight above 0"
         )
-    return Mixture(conversations, used, seed, index)
+    return Mixture(conversations, used, seed, index, {**before, **new}, tuple(unused))
+
+
+def _without_rows(
+    counts: Mapping[str, int], weights: Mapping[str, float], index: NDArray[np.int64]
+) -> dict[str, str]:
+    """The sources that have a weight and no row in the index, with the reason."""
+    ends = np.cumsum(list(counts.values()), dtype=np.int64)
+    taken = np.bincount(np.searchsorted(ends, index, "right"), minlength=len(counts)).tolist()
+    return {
+        name: f"the weight {weights[name]} leaves none of its {count:,} rows; raise it, or set it "
+        "to 0 if that is meant"
+        for (name, count), rows in zip(counts.items(), taken, strict=True)
+        if weights[name] > 0 and not rows
+    }

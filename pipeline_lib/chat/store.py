@@ -60,10 +60,13 @@ class Conversations(Sequence[list[Turn]]):
 
     An item is a list of turns ``{"role", "content"}``; a slice is a list of items. For a preference
     pair the item is the prompt and the chosen continuation, and ``pair`` gives the whole pair.
+    ``missing``: sources that were asked for and are not here -> the reason.
     """
 
-    def __init__(self, sources: Sequence[StoredSource]) -> None:
-        self.sources = tuple(sources)
+    def __init__(
+        self, sources: Sequence[StoredSource], missing: Mapping[str, str] | None = None
+    ) -> None:
+        self.sources, self.missing = tuple(sources), dict(missing or {})
         self._records = [part for source in sources for part in source.parts]
         self._parts: list[Part | None] = [None] * len(self._records)
         rows = np.array([part.rows for part in self._records], np.int64)

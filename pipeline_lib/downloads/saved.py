@@ -214,7 +214,12 @@ def _open(folder: Path) -> "datasets.Dataset":
     import datasets
 
     with quiet_datasets():
-        return datasets.load_from_disk(str(folder), keep_in_memory=False)
+        try:
+            return datasets.load_from_disk(str(folder), keep_in_memory=False)
+        except Exception as error:  # whatever a library says of files that were changed
+            raise DamagedFile(
+                f"{folder} can not be opened ({type(error).__name__}: {error}); {_remedy(folder)}"
+            ) from error
 
 
 @contextlib.contextmanager

@@ -1,10 +1,13 @@
 """The three datasets over token caches: pretraining text, conversations, preference pairs."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
 from pipeline_lib import digest
+from pipeline_lib.chat import missing
 from pipeline_lib.chat.mixture import Mixture
 from pipeline_lib.chat.store import Conversations
 from pipeline_lib.corpus.mapped import MappedFile
@@ -25,6 +28,8 @@ IGNORED = -100
 class CachedDataset(TokenDataset):
     """A dataset over a token cache, with the cache's explanation and counts."""
 
+    missing: Mapping[str, str] = {}  # source that was asked for -> why it is not in here
+
     def __init__(self, cache: Cache, max_len: int) -> None:
         self.cache, self.max_len = cache, max_len
         self.fingerprint = digest.of_json([cache.fingerprint, max_len])
@@ -40,7 +45,7 @@ class CachedDataset(TokenDataset):
     @property
     def table(self) -> Table:
         """A table with a row for each source: counts of conversations, by reason, and of tokens."""
-        return counts_table(self.cache.counts)
+        return missing.with_notes(counts_table(self.cache.counts), missing.as_notes(self.missing))
 
 
 class PretrainDataset(CachedDataset):
@@ -66,6 +71,7 @@ class PretrainDataset(CachedDataset):
         if max_len < 1:
             raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
         super().__init__(pretrain_cache(cache, mixture, tokenizer, limit=limit), max_len)
+        self.missing = mixture.missing
         self._windows = self._mapped(FileLayout(STREAM.name, STREAM.dtype, (max_len,)))
 
     @property
@@ -132,6 +138,7 @@ class SFTDataset(RowDataset):
             limit=limit,
         )
         super().__init__(made, max_len)
+        self.missing = conversations.missing
 
     def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
         ids, loss = _int64(self._ids, rows), _int64(self._mask, rows)
@@ -168,6 +175,7 @@ class DPODataset(RowDataset):
             limit=limit,
         )
         super().__init__(made, max_len)
+        self.missing = conversations.missing
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
         ids, mask = _int64(self._ids, rows), _int64(self._mask, rows)
