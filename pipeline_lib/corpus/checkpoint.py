@@ -83,8 +83,7 @@ def fall_back(folder: Path) -> None:
     Otherwise the next commit would give the damaged file the name of the previous generation.
     """
     atomic.set_aside(folder / CHECKPOINT, folder / DAMAGED)
-    atomic.keep_previous(folder / PREVIOUS, folder / CHECKPOINT)
-    folders.sync_folder(folder)
+    atomic.keep_previous(folder / PREVIOUS, folder / CHECKPOINT)  # the next commit syncs the name
 
 
 def clean_checkpoint_buffers(folder: Path) -> None:

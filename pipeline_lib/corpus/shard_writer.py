@@ -41,6 +41,7 @@ class ShardWriter(ShardCutter[Appender]):
 
     def _create(self, name: str) -> Appender:
         file = Appender(self._opens / name)
+        folders.sync_folder(self._opens)  # the next commit may name it
         file.append(self._header)
         return file
 
@@ -116,6 +117,8 @@ class ShardWriter(ShardCutter[Appender]):
         if self._file.path != path:
             folders.rename_new(self._file.path, path)
             self._file.path = path
+        else:  # a power cut while it was moved may leave both names
+            atomic.remove(self._payload / path.name)
         self._file.cut()
 
 

@@ -89,6 +89,7 @@ def replace_folder(folder: Path, target: Path, aside: Path) -> None:
             raise
         rename_new(target, aside)
         rename_new(folder, target)
+        return
     sync_folder(target.parent)
     sync_folder(folder.parent)
 

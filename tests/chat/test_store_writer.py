@@ -16,6 +16,7 @@ from chat_world import (
     turns,
 )
 from crashes import seam, survives
+from durability import broken_promises
 
 from pipeline_lib.chat import rows, store_writer
 from pipeline_lib.chat.conversation import Reject
@@ -132,3 +133,13 @@ def test_reasons_without_end_are_counted_together_from_a_bound_on(tmp_path: Path
     rejects = stored_conversations(tmp_path, {"one": results}).reports["one"].rejects
     assert len(rejects) == 201
     assert rejects["other reasons"] == 100
+
+
+def test_after_a_power_cut_every_commit_has_its_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_writer, "PART_ROWS", 5)
+    for module in (store_writer, rows):
+        monkeypatch.setattr(module, "READ_ROWS", 4)
+    assert broken_promises(tmp_path, lambda: normalized(tmp_path, CHATS)) == []
+    assert len(list(tmp_path.glob("*/train-*.arrow"))) > 3

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from corpora import lane_state
 from crashes import flip, seam, survives
+from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib import digest
 from pipeline_lib.corpus import checkpoint
@@ -192,3 +193,30 @@ def test_a_field_that_is_missing_or_of_another_type_is_named(tmp_path: Path, fie
     with pytest.raises(DamagedFile, match=re.escape(field)) as error:
         read_checkpoint(path)
     assert str(path) in str(error.value)
+
+
+def test_after_a_power_cut_every_generation_has_its_snapshot_and_no_fsync_can_be_left_out(
+    tmp_path: Path,
+) -> None:
+    def five_commits(folder: Path) -> None:
+        for generation in range(1, 6):
+            commit(folder, generation)
+
+    def folder(number: int) -> Path:
+        (tmp_path / str(number)).mkdir()
+        return tmp_path / str(number)
+
+    assert broken_promises(first := folder(-1), lambda: five_commits(first)) == []
+    assert unneeded_syncs(folder, five_commits) == []
+
+
+def test_after_a_power_cut_a_fall_back_has_its_snapshot(tmp_path: Path) -> None:
+    commit(tmp_path, 1)
+    commit(tmp_path, 2)
+    (tmp_path / CHECKPOINT).write_bytes(b"half")
+
+    def fall_back_and_go_on() -> None:
+        checkpoint.fall_back(tmp_path)
+        commit(tmp_path, 2)
+
+    assert broken_promises(tmp_path, fall_back_and_go_on) == []

@@ -30,6 +30,7 @@ from corpora import (
     write_parquet,
 )
 from crashes import Killed, committing, interleaved, leave_unfinished, seam, survives
+from durability import broken_promises
 from loopback_hub import Hub
 from loopback_hub.publish import (
     byte_level_tokenizer,
@@ -44,6 +45,7 @@ from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.verify import verify
 from pipeline_lib.errors import (
     ColumnError,
     HubError,
@@ -600,3 +602,20 @@ def test_a_folder_of_another_algorithm_version_is_refused_with_both_versions(
     edit(tmp_path / "out", lambda fields: fields["recipe"].update(algorithm=99))
     with pytest.raises(ResumeRefused, match="made by algorithm version 99, this is version 1"):
         run(recipe, tmp_path / "out", "auto")
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("before", ["nothing", "an unfinished run", "a damaged one"])
+def test_after_a_power_cut_at_any_time_nothing_committed_is_lost(
+    tmp_path: Path, lanes: int, before: str
+) -> None:
+    recipe, target = small_recipe(tmp_path, lanes=lanes, shard_tokens=100), tmp_path / "out"
+    if before != "nothing":
+        leave_unfinished(recipe, target, batches=3)
+    if before == "a damaged one":
+        for path in tmp_path.glob("out.incomplete/**/checkpoint.json"):
+            path.write_bytes(b"{")
+    assert (
+        broken_promises(tmp_path, lambda: run(recipe, target, "auto", **vars(committing()))) == []
+    )
+    assert verify(target) == []

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 from crashes import flip, seam
+from durability import broken_promises
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,6 +19,7 @@ from pipeline_lib.corpus.state import BySplit
 from pipeline_lib.digest import sha256_file
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.records import WriterState
+from pipeline_lib.storage import atomic
 
 U2 = np.dtype("<u2")
 
@@ -205,3 +207,34 @@ def test_both_splits_are_restored_and_their_tokens_counted(tmp_path: Path) -> No
     states["val"]["tokens"] += 1
     with pytest.raises(DamagedFile, match="counts 4 val tokens but its shards hold 3"):
         restore_writers(new_writers(tmp_path, recipe, U2, 0), states, ())
+
+
+@pytest.mark.parametrize("last", [1, 2])  # the last shard is short, or full
+def test_after_a_power_cut_every_commit_has_its_shards(tmp_path: Path, last: int) -> None:
+    target = writer(tmp_path, 10)
+
+    def write() -> None:
+        for lengths in ([3], [3, 3], [4, 5], [30], [last]):
+            append(target, *lengths)
+            target.flush()
+            atomic.save_json(tmp_path / "commit.json", target.summary())
+        target.finish()
+        atomic.save_json(tmp_path / "commit.json", target.summary())
+
+    assert broken_promises(tmp_path, write) == []
+
+
+def test_a_move_of_which_a_power_cut_left_both_names_is_undone(tmp_path: Path) -> None:
+    target = writer(tmp_path, 10)
+    append(target, 7)
+    target.flush()
+    state = target.summary()
+    target.close()
+    (tmp_path / PAYLOAD / "train_00000.npy").hardlink_to(tmp_path / OPEN / "train_00000.npy")
+    again = writer(tmp_path, 10)
+    again.restore(state, ())
+    again.settle()
+    append(again, 8, first=7)
+    shards = finished(again)["shards"]
+    tokens = [np.load(tmp_path / PAYLOAD / shard["file"]).tolist() for shard in shards]
+    assert tokens == [list(range(10)), list(range(10, 15))]

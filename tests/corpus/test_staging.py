@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 from crashes import interleaved
+from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib.corpus import staging
 from pipeline_lib.corpus.layout import CHECKPOINT, DISCARDED, LOCK, MANIFEST, staging_folder
 from pipeline_lib.errors import Locked, NothingToResume, OutputExists
+from pipeline_lib.storage import atomic, folders
 
 
 @pytest.fixture
@@ -158,3 +160,38 @@ def test_a_run_that_died_before_its_first_commit_may_begin_again(output: Path) -
     staging.make_folders(staging_folder(output), 3)
     (staging_folder(output) / "lane_00" / "buffer_000001.bin").write_bytes(b"")
     assert not staging.has_commit(staging_folder(output))
+
+
+def test_after_a_power_cut_a_folder_that_is_removed_holds_no_run(output: Path) -> None:
+    work = staging_folder(output)
+
+    def make(number: int) -> Path:
+        committed_run(output.parent / str(number) / "out.incomplete")
+        return output.parent / str(number)
+
+    def remove(root: Path) -> None:
+        staging.remove_staging(root / "out.incomplete")
+
+    root = make(-1)
+    assert broken_promises(root, lambda: remove(root)) == []
+    assert unneeded_syncs(make, remove) == [1]  # of the mark, which has no content
+    assert not (root / "out.incomplete").exists() and not work.exists()
+
+
+def test_after_a_power_cut_the_folders_of_a_run_are_there(output: Path) -> None:
+    work = staging_folder(output)
+
+    def begin() -> None:
+        staging.make_folders(work, 3)
+        committed_run(work, "lane_02/")
+
+    assert broken_promises(output.parent, begin) == []
+
+
+def committed_run(work: Path, lane: str = "") -> None:
+    staging.make_folders(work, 1)
+    (work / lane).mkdir(exist_ok=True)
+    for name in ("payload/train_00000.npy", f"{lane}buffer_000001.bin"):
+        atomic.write_new(work / name, [b"tokens"])
+        folders.sync_folder((work / name).parent)
+    atomic.save_json(work / lane / CHECKPOINT, ["train_00000.npy", "buffer_000001.bin"])

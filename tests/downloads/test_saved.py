@@ -9,6 +9,7 @@ from typing import Any
 import datasets
 import pyarrow as pa
 import pytest
+from durability import broken_promises
 
 from pipeline_lib import digest
 from pipeline_lib.downloads import saved
@@ -266,3 +267,11 @@ def test_the_manifest_is_json_a_person_can_read(tmp_path: Path) -> None:
     manifest = json.loads((tmp_path / "chat" / "manifest.json").read_text())
     assert manifest["origin"] == ORIGIN
     assert {"name", "size", "sha256"} == set(manifest["files"][0])
+
+
+def test_after_a_power_cut_a_data_set_is_the_old_one_or_the_new(tmp_path: Path) -> None:
+    for text in ("a", "b"):
+        faults = broken_promises(
+            tmp_path, lambda text=text: save(tmp_path / "chat", table(text), replace=True)
+        )
+        assert faults == []

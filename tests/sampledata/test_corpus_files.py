@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from durability import broken_promises
 
 from pipeline_lib.downloads.saved import MANIFEST
 from pipeline_lib.errors import DamagedFile, Locked
@@ -122,3 +123,7 @@ def test_an_interrupted_corpus_is_begun_again(tmp_path: Path) -> None:
 def test_two_processes_do_not_make_one_corpus(tmp_path: Path) -> None:
     with sealed_folder.building(tmp_path / CORPUS), pytest.raises(Locked):
         make_corpus(tmp_path / CORPUS)
+
+
+def test_after_a_power_cut_the_corpus_is_whole_or_absent(tmp_path: Path) -> None:
+    assert broken_promises(tmp_path, lambda: make_corpus(tmp_path / CORPUS)) == []

@@ -2,10 +2,12 @@
 
 import errno
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crashes import seam, survives
+from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib.digest import sha256_bytes
 from pipeline_lib.errors import DamagedFile
@@ -100,3 +102,32 @@ def test_a_copy_of_nothing_but_a_head_is_the_new_head(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"head")
     assert atomic.write_copy(tmp_path / "copy", b"new", tmp_path / "source", 4).size == 3
     assert (tmp_path / "copy").read_bytes() == b"new"
+
+
+PROMISES: dict[str, Callable[[Path], object]] = {
+    "a replaced file": lambda root: [atomic.save_json(root / "a.json", n) for n in range(3)],
+    "a new file": lambda root: (
+        atomic.write_new(root / "data", [b"ab", b"cd"]),
+        folders.sync_folder(root),
+        atomic.save_json(root / "a.json", ["data"]),
+    ),
+    "a copy": lambda root: (
+        atomic.write_copy(root / "copy", b"head", root / "before.json", 1),
+        folders.sync_folder(root),
+        atomic.save_json(root / "a.json", ["copy"]),
+    ),
+    "a file set aside": lambda root: atomic.set_aside(root / "before.json", root / "aside.json"),
+}
+
+
+@pytest.mark.parametrize("what", PROMISES)
+def test_after_a_power_cut_every_name_has_its_content_and_no_fsync_can_be_left_out(
+    tmp_path: Path, what: str
+) -> None:
+    def root(number: int) -> Path:
+        (tmp_path / str(number)).mkdir()
+        (tmp_path / str(number) / "before.json").write_bytes(b"[1]")
+        return tmp_path / str(number)
+
+    assert broken_promises(first := root(-1), lambda: PROMISES[what](first)) == []
+    assert unneeded_syncs(root, PROMISES[what]) == []

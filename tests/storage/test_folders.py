@@ -2,13 +2,15 @@
 
 import errno
 import itertools
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from crashes import seam
+from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib.errors import OutputExists, PipelineError
-from pipeline_lib.storage import folders, system_calls
+from pipeline_lib.storage import atomic, folders, system_calls
 
 
 def test_folders_are_made_with_their_ancestors_and_may_exist(tmp_path: Path) -> None:
@@ -79,3 +81,56 @@ def test_another_file_system_is_named_as_the_reason(tmp_path: Path) -> None:
     failure = OSError(errno.EXDEV, "cross-device")
     with seam(1, only="rename_new", error=failure), pytest.raises(PipelineError, match="file syst"):
         folders.rename_new(tmp_path / "staging", tmp_path / "target")
+
+
+def exchange(root: Path) -> None:
+    folders.replace_folder(root / "staging" / "new", root / "old", root / "staging" / "aside")
+
+
+MOVES: dict[str, Callable[[Path], object]] = {
+    "made": lambda root: (
+        folders.make_folder(root / "a" / "b" / "c"),
+        atomic.save_json(root / "a" / "b" / "c" / "record.json", []),
+    ),
+    "renamed": lambda root: folders.rename_new(root / "old", root / "other"),
+    "moved": lambda root: folders.rename_new(root / "staging" / "new", root / "other"),
+    "replaced": exchange,
+}
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+@pytest.mark.parametrize("what", MOVES)
+def test_after_a_power_cut_a_folder_has_its_new_name_and_no_fsync_can_be_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, exchanges: bool
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(system_calls.system, "exchange", refuse)
+
+    def root(number: int) -> Path:
+        for name in ("staging/new", "old"):
+            (tmp_path / str(number) / name).mkdir(parents=True)
+            (tmp_path / str(number) / name / "record.json").write_text(name)
+        return tmp_path / str(number)
+
+    assert broken_promises(first := root(-1), lambda: MOVES[what](first)) == []
+    assert unneeded_syncs(root, MOVES[what]) == []
+
+
+def refuse(one: str, other: str) -> None:
+    raise OSError(errno.EINVAL, "Invalid argument")
+
+
+def test_a_synced_tree_is_durable_and_no_fsync_of_it_can_be_left_out(tmp_path: Path) -> None:
+    def publish(root: Path) -> None:
+        (root / "made" / "inner").mkdir(parents=True)
+        for name in ("data", "inner/data"):
+            (root / "made" / name).write_bytes(b"x")
+        folders.sync_tree(root / "made")
+        folders.rename_new(root / "made", root / "done")
+
+    def root(number: int) -> Path:
+        (tmp_path / str(number)).mkdir()
+        return tmp_path / str(number)
+
+    assert broken_promises(first := root(-1), lambda: publish(first)) == []
+    assert unneeded_syncs(root, publish) == []

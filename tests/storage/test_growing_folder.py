@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from crashes import seam, survives
+from durability import broken_promises, unneeded_syncs
 from keyed_folders import KEY
 
 from pipeline_lib.errors import CacheError, Locked
@@ -130,3 +131,22 @@ def test_a_writer_that_died_at_any_call_and_again_ends_with_the_same_bytes(
             write_six_parts(root)
         found = {p.name: p.read_bytes() for p in keyed_folder(root).path.iterdir()}
         assert found | {"lock": b""} == expected | {"lock": b""}
+
+
+def write_twice(root: Path) -> None:
+    write_six_parts(root)
+    with growing_folder(root) as writer:
+        writer.start_over()
+    write_six_parts(root)
+
+
+@pytest.mark.parametrize("write", [write_six_parts, write_twice])
+def test_after_a_power_cut_every_commit_has_its_files_and_no_fsync_can_be_left_out(
+    tmp_path: Path, write: Callable[[Path], None]
+) -> None:
+    def root(number: int) -> Path:
+        (tmp_path / str(number)).mkdir()
+        return tmp_path / str(number)
+
+    assert broken_promises(first := root(-1), lambda: write(first)) == []
+    assert unneeded_syncs(root, write) == []

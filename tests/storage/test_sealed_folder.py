@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from crashes import seam, survives
+from durability import broken_promises
 
 from pipeline_lib import digest
 from pipeline_lib.errors import DamagedFile, Locked, OutputExists
@@ -122,3 +123,19 @@ def test_files_are_checked_in_size_and_on_request_in_content(tmp_path: Path) -> 
         check_files(tmp_path, [SealedFile("a", 4, "")], "fetch it again", full=False)
     with pytest.raises(DamagedFile, match="b is missing"):
         check_files(tmp_path, [SealedFile("b", 4, "")], "fetch it again", full=False)
+
+
+@pytest.mark.parametrize("exchange", [True, False])
+@pytest.mark.parametrize("there", [True, False])
+def test_after_a_power_cut_a_folder_is_complete_or_absent(
+    tmp_path: Path, there: bool, exchange: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not exchange:
+        monkeypatch.setattr(system_calls.system, "exchange", not_supported)
+    if there:
+        build(tmp_path / "made")
+        with pytest.raises(KeyboardInterrupt), building(tmp_path / "made") as staging:
+            (staging / "payload" / "half").write_bytes(b"x")
+            raise KeyboardInterrupt
+    faults = broken_promises(tmp_path, lambda: build(tmp_path / "made", b"new", replace=True))
+    assert faults == []

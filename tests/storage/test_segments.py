@@ -4,11 +4,12 @@ import hashlib
 from pathlib import Path
 
 import pytest
+from durability import broken_promises
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pipeline_lib.errors import DamagedFile
-from pipeline_lib.storage import segments
+from pipeline_lib.storage import atomic, folders, segments
 from pipeline_lib.storage.segments import FileRecord, SegmentedFile, check_segments, write_segmented
 
 
@@ -86,3 +87,27 @@ def test_bytes_beyond_the_record_are_a_fault_only_where_none_may_be(tmp_path: Pa
     check_segments(path, expected_record(b"012345678"), "", full=True)
     with pytest.raises(DamagedFile, match="has 18 bytes, 9 were recorded"):
         check_segments(path, expected_record(b"012345678"), "", full=False, exact=True)
+
+
+@pytest.mark.parametrize("early", [1, 1 << 30])
+def test_after_a_power_cut_a_file_has_all_that_was_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, early: int
+) -> None:
+    """Also where an fsync that began early saw only a part of it."""
+    monkeypatch.setattr("pipeline_lib.storage.appender.EARLY_SYNC", early)
+
+    def write() -> None:
+        record = FileRecord()
+        for piece in (b"0123456", b"789abcdefghijklmnop"):
+            file = SegmentedFile(tmp_path / "file.bin", record)
+            for part in (piece[:3], piece[3:]):
+                file.append(part)
+            file.sync()
+            record = file.record()
+            file.close()
+            whole = write_segmented(tmp_path / f"whole-{record.size}", piece)
+            folders.sync_folder(tmp_path)
+            record_of_both = {"file.bin": record.size, f"whole-{record.size}": whole.size}
+            atomic.save_json(tmp_path / "record.json", record_of_both)
+
+    assert broken_promises(tmp_path, write) == []

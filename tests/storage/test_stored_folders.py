@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from crashes import survives
+from durability import broken_promises, unneeded_syncs
 from keyed_folders import KEY, folder_with
 
 from pipeline_lib.errors import Locked
@@ -112,3 +113,15 @@ def test_a_cache_that_is_being_built_is_not_pruned(tmp_path: Path) -> None:
 
 def test_no_cache_folder_is_no_caches(tmp_path: Path) -> None:
     assert stored_caches(tmp_path / "none").rows == ()
+
+
+def test_after_a_power_cut_no_record_of_a_removed_cache_is_left(tmp_path: Path) -> None:
+    def two_caches(number: int) -> Path:
+        for length in (1, 2):
+            key = KEY | {"max_len": length}
+            folder_with(tmp_path / str(number), "sft", key, {"a.bin": b"1", "b.bin": b"2"})
+        return tmp_path / str(number)
+
+    root = two_caches(-1)
+    assert broken_promises(root, lambda: prune(root, keep=[])) == []
+    assert unneeded_syncs(two_caches, lambda root: prune(root, keep=[])) == []

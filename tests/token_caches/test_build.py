@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from chat_world import contents
 from crashes import seam, survives, ticking
+from durability import broken_promises
 
 from pipeline_lib.errors import CacheError, Locked
 from pipeline_lib.storage import atomic, system_calls
@@ -196,3 +197,10 @@ def test_an_unfinished_cache_whose_files_went_is_not_begun_anew_in_silence(tmp_p
     next(tmp_path.glob("*/ids.bin")).unlink()
     with pytest.raises(CacheError, match="is missing"):
         build(tmp_path, cache_spec())
+
+
+def test_after_a_power_cut_every_commit_has_its_rows(tmp_path: Path) -> None:
+    def build_all() -> None:
+        build(tmp_path, cache_spec(), save_every_seconds=0)
+
+    assert broken_promises(tmp_path, build_all) == []

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from chat_world import in_row, numbered_chat, stored_conversations
+from durability import broken_promises
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,3 +164,12 @@ def test_sizes_and_budgets_that_can_not_be_are_refused(mixture: Mixture, tmp_pat
     assert not list(tmp_path.glob("tokenizer-*"))
     with pytest.raises(ValueError, match="max_bytes"):
         train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290, max_bytes=0)
+
+
+def test_after_a_power_cut_the_tokenizer_is_whole_or_absent(
+    mixture: Mixture, tmp_path: Path
+) -> None:
+    def train() -> None:
+        train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290)
+
+    assert broken_promises(tmp_path, train) == []
