@@ -32,13 +32,15 @@ class Findings(NamedTuple):
 class ComparedLane(NamedTuple):
     """A lane that was made again: its last commit, what differs, and how it was checked.
 
-    ``checked`` / ``long``: documents that the reference encoded too, and those too long for it.
+    ``encoder``: the name of the encoder, None for a lane without documents. ``checked`` / ``long``:
+    documents that the reference encoded too, and those too long for it.
     """
 
     last: Checkpoint
     documents: Findings
     files: Findings
     encodings: Findings
+    encoder: str | None
     checked: int
     long: int
 
@@ -64,6 +66,7 @@ def compare_lane(job: Job, lane: int, found: Manifest, probing: Probing) -> Comp
         joined(Findings([_ids_line(o, texts) for o in c.others], c.different) for c in comparers),
         joined(Findings(c.faults, len(c.faults)) for c in comparers),
         Findings([_encoding_line(o, texts) for o in encoding.others], encoding.different),
+        encoding.used["name"] if encoding.used else None,
         encoding.checked,
         encoding.long,
     )

@@ -27,8 +27,8 @@ def differences(made: Any, found: Any, where: str = "") -> Iterator[FieldDiffere
         sides = dict(enumerate(made)), dict(enumerate(found))
         for number in range(max(len(made), len(found))):
             yield from _member(*sides, number, f"{where}[{number}]")
-    elif type(made) is not type(found) or made != found:
-        yield FieldDifference(where, json.dumps(made), json.dumps(found))
+    elif (one := json.dumps(made)) != (other := json.dumps(found)):
+        yield FieldDifference(where, one, other)
 
 
 def _member(made: Any, found: Any, name: object, where: str) -> Iterator[FieldDifference]:

@@ -8,10 +8,10 @@ again. So every byte of the shards and every field of the manifest is compared, 
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pipeline_lib.corpus import manifest
 from pipeline_lib.corpus.batches import Probing
@@ -31,6 +31,7 @@ from pipeline_lib.corpus.verify import Faults, check_manifest, check_strays
 from pipeline_lib.errors import DamagedFile, SourceError
 from pipeline_lib.records import FOLDER, LOCAL, LaneProgress
 from pipeline_lib.storage import typed_json
+from pipeline_lib.tokenization.reference import ReferenceEncoder
 
 PROBED = 100
 """One document in so many is encoded by the reference, too; of few documents, about so many."""
@@ -38,6 +39,7 @@ PROBED = 100
 
 NOTHING = "nothing was made again"
 NO_LIMIT = 2**63
+REFERENCE_NAME = ReferenceEncoder.name
 TIMES = ("elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second")
 """Fields of ``measured`` that differ from run to run; they are not compared."""
 
@@ -117,8 +119,9 @@ def _probing(found: Manifest) -> Probing:
 
 def _encoder_kind(found: Manifest) -> str:
     """The recorded encoder; of the fast one it is proved again that it can be used."""
-    used = found["measured"]["encoder"]
-    return "tokenizers" if used is not None and used["name"] == "tokenizers" else "auto"
+    measured: Mapping[str, Any] = found["measured"]  # the first format records one encoder
+    used = measured.get("encoders") or [measured.get("encoder")]
+    return "tokenizers" if all(u and u["name"] == REFERENCE_NAME for u in used) else "auto"
 
 
 def _fields(
@@ -156,7 +159,7 @@ def _done(lanes: Sequence[ComparedLane]) -> str:
     documents, tokens = sum(s["documents"] for s in states), sum(s["tokens"] for s in states)
     checked, long = sum(lane.checked for lane in lanes), sum(lane.long for lane in lanes)
     by = f"{checked:,} of them also by the reference encoder"
-    if all(lane.last.encoder and lane.last.encoder["name"] == "tokenizers" for lane in lanes):
+    if {lane.encoder for lane in lanes} <= {REFERENCE_NAME, None}:
         by = "all of them by the reference encoder"
     done = f"{documents:,} documents with {tokens:,} tokens were made again, {by}"
     return done + (f"; it skipped {long:,} texts above {LONGEST:,} bytes" if long else "")
