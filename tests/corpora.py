@@ -67,6 +67,21 @@ def write_parquet(path: Path, values: Sequence[str | None], group: int = 16) -> 
     return path
 
 
+def with_other_text(path: Path) -> None:
+    """Write other text behind the same size and the same footer: both were made by ``plain``."""
+    before = path.read_bytes()
+    path.write_bytes(before.replace(b"river", b"RIVER"))
+    assert path.read_bytes() != before
+
+
+def plain(path: Path) -> Path:
+    """Write a file anew so that its text can be changed without changing size or footer."""
+    table = pq.read_table(path)
+    options: dict[str, Any] = {"compression": "none", "use_dictionary": False}
+    pq.write_table(table, path, row_group_size=16, write_statistics=False, **options)
+    return path
+
+
 def folder_of(folder: Path, count: int = 120, files: int = 3) -> Path:
     """A corpus of ``count`` rows in ``files`` files."""
     size = -(-count // files)

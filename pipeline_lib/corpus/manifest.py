@@ -17,7 +17,7 @@ from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.recipe import RecipeFields
 from pipeline_lib.corpus.state import BySplit, EncoderUsed, ReaderAlgorithm
 from pipeline_lib.errors import DamagedFile
-from pipeline_lib.records import ShardRecord, TokenizerMetadata
+from pipeline_lib.records import ShardRecord, SourceFile, TokenizerMetadata
 from pipeline_lib.storage import atomic, typed_json
 
 FORMAT_VERSION = 2
@@ -73,6 +73,7 @@ class Measured(TypedDict):
     """Measurements, which may differ between runs of one recipe.
 
     ``elapsed_seconds`` is over all sessions; ``code_sha256`` covers the modules of this package.
+    ``source_mtimes_ns``: time of change of each local file whose SHA-256 the content names.
     """
 
     elapsed_seconds: float
@@ -81,6 +82,7 @@ class Measured(TypedDict):
     versions: dict[str, str]
     encoder: EncoderUsed | None
     code_sha256: str
+    source_mtimes_ns: NotRequired[dict[str, int]]
 
 
 class FirstContent(TypedDict):
@@ -188,6 +190,16 @@ def counts_of_splits(counts: Counts) -> BySplit[SplitCounts]:
         train=SplitCounts(counts["train_documents"], counts["train_tokens"]),
         val=SplitCounts(counts["val_documents"], counts["val_tokens"]),
     )
+
+
+def source_seals(manifest: Manifest) -> dict[str, SourceFile]:
+    """The recorded size, SHA-256 and time of change of each local file that gave rows."""
+    source, times = manifest["source"], manifest["measured"].get("source_mtimes_ns", {})
+    return {
+        name: SourceFile(name=name, size=source["sizes"][name], sha256=sha256, mtime_ns=times[name])
+        for name, sha256 in source.get("sha256", {}).items()
+        if name in times
+    }
 
 
 def is_first(manifest: Manifest) -> bool:

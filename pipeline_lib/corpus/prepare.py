@@ -24,7 +24,7 @@ from pipeline_lib.corpus.reader import check_first_file, rows_of_lanes
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.recorded import newest_checkpoint
 from pipeline_lib.corpus.resume_checks import (
-    check_published_recipe,
+    check_published_run,
     check_same_run,
     with_recorded_pins,
 )
@@ -150,7 +150,7 @@ def _already_complete(output: Path, recipe: Recipe, resume: Resume) -> Manifest:
     if resume is False:
         staging.require_fresh(output)  # which it is not
     metadata = manifest.load(output)
-    check_published_recipe(metadata["recipe"], recipe, str(output))
+    check_published_run(metadata, recipe, str(output))
     _LOG.info("%s is already complete", output)
     return metadata
 

@@ -22,7 +22,7 @@ from pipeline_lib.corpus.pinned import Pinned
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.state import SPLITS, BySplit, Checkpoint, ReaderAlgorithm, ReaderMetadata
 from pipeline_lib.errors import SourceError
-from pipeline_lib.records import ShardRecord
+from pipeline_lib.records import ShardRecord, SourceFile
 from pipeline_lib.selection import Split
 from pipeline_lib.storage import sealed_folder
 
@@ -70,6 +70,7 @@ def build_manifest(pinned: Pinned, lanes: Sequence[Checkpoint]) -> Manifest:
             revision=pinned.source.revision,
             files=reader["files"],
             sizes=reader["sizes"],
+            sha256={name: _sha256(pinned, lanes, name) for name in _files_read(lanes)},
         ),
         recipe=recipe.fields(),
         recipe_digest=recipe.digest,
@@ -140,6 +141,30 @@ def _algorithm(reader: ReaderMetadata) -> ReaderAlgorithm:
     )
 
 
+def _files_read(lanes: Sequence[Checkpoint]) -> list[str]:
+    """The files from which rows were taken, in reading order: of each lane those up to its cursor.
+
+    Files that were only opened ahead are not among them, so that the recipe alone decides.
+    """
+    files = lanes[0].reader["files"]
+    read = {
+        name
+        for number, lane in enumerate(lanes)
+        if lane.source_rows_visited
+        for name in files[number :: len(lanes)][: lane.cursor.file + 1]
+    }
+    return [name for name in files if name in read]
+
+
+def _sealed(lanes: Sequence[Checkpoint], name: str) -> SourceFile | None:
+    return next((lane.source_files[name] for lane in lanes if name in lane.source_files), None)
+
+
+def _sha256(pinned: Pinned, lanes: Sequence[Checkpoint], name: str) -> str:
+    seal = _sealed(lanes, name)
+    return seal["sha256"] if seal else pinned.source.sha256(name)
+
+
 def _shards(lanes: Sequence[Checkpoint], split: Split) -> list[ShardRecord]:
     return [shard for lane in lanes for shard in lane.writers[split]["shards"]]
 
@@ -180,6 +205,9 @@ def _measured(lanes: Sequence[Checkpoint], counts: Counts) -> Measured:
         versions=lanes[0].versions,
         encoder=lanes[0].encoder,
         code_sha256=code_digest(),
+        source_mtimes_ns={
+            name: seal["mtime_ns"] for name in _files_read(lanes) if (seal := _sealed(lanes, name))
+        },
     )
 
 

@@ -5,14 +5,21 @@ shows the old value, the new value and the way out.
 """
 
 import dataclasses
+import logging
 
+from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.pinned import Pinned, versions
 from pipeline_lib.corpus.recipe import Recipe, RecipeFields
 from pipeline_lib.corpus.state import Checkpoint, ReaderMetadata
 from pipeline_lib.errors import ResumeRefused, SourceChanged
 from pipeline_lib.records import FOLDER, LOCAL
+from pipeline_lib.sources.corpus_source import CorpusSource, check_sealed
+from pipeline_lib.sources.folder import FolderSource
 from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
+
+_LOG = logging.getLogger(__name__)
 
 
 def recorded_recipe(fields: RecipeFields) -> Recipe:
@@ -45,19 +52,42 @@ def check_same_run(recorded: Checkpoint, pinned: Pinned) -> None:
         )
 
 
-def check_published_recipe(fields: RecipeFields, recipe: Recipe, folder: str) -> None:
+def check_published_run(published: Manifest, recipe: Recipe, folder: str) -> None:
     """``ResumeRefused`` unless a published folder was made from this recipe.
 
-    ``recipe`` may name a branch or a path; the commit or digest that it stands for is compared.
+    ``SourceChanged`` names a file of its source that has other content now.
+
+    ``recipe`` may name a branch or a path; the commit or digest that it stands for is compared. A
+    file that has its recorded size and time of change is not hashed again.
     """
-    recorded = recorded_recipe(fields)
+    recorded = recorded_recipe(published["recipe"])
+    source = _other_source(recipe, recorded)
     if recipe != recorded:
-        recipe = _pin_names(recipe, recorded)
+        recipe = _pin_names(recipe, recorded, source)
     if different := _differences(recorded, recipe):
         raise ResumeRefused(
             f"{folder} was published from another recipe ({different}); give the recorded values "
             "or choose another output folder"
         )
+    if isinstance(source, FolderSource):
+        _check_contents(published, source, folder)
+    elif recorded.dataset == FOLDER:
+        _LOG.info("the recipe says no path, so %s is not compared with its source", folder)
+
+
+def _check_contents(published: Manifest, source: FolderSource, folder: str) -> None:
+    if manifest.is_first(published):
+        _LOG.warning(
+            "%s was made by an earlier version that kept no hashes of its source, so whether %s "
+            "still has the same content is not known", folder, source.location,
+        )  # fmt: skip
+    try:
+        check_sealed(source, manifest.source_seals(published))
+    except SourceChanged as error:
+        raise SourceChanged(
+            f"{folder} was published from other content: {error}; or move {folder} away to have "
+            "it made again"
+        ) from error
 
 
 def with_recorded_pins(recipe: Recipe, recorded: RecipeFields) -> Recipe:
@@ -94,15 +124,22 @@ def with_changes(recorded: RecipeFields, changes: RecipeFields) -> Recipe:
     return Recipe(**{**fields, **changes})
 
 
-def _pin_names(recipe: Recipe, recorded: Recipe) -> Recipe:
+def _other_source(recipe: Recipe, recorded: Recipe) -> CorpusSource | None:
+    """The source that a recipe names; None if it says no more than the recorded recipe."""
+    dataset, revision = recipe.dataset, recipe.revision or recorded.revision
+    if dataset == FOLDER or (dataset, revision) == (recorded.dataset, recorded.revision):
+        return None
+    return resolve_parquet_files(dataset, recipe.config, recipe.revision)
+
+
+def _pin_names(recipe: Recipe, recorded: Recipe, source: CorpusSource | None) -> Recipe:
     """Resolve the names in a recipe, as far as they are not those of the recorded recipe already.
 
     The words that stand for a folder and a file in a pinned recipe are left as they are, because
     they lead nowhere.
     """
     dataset, revision = recipe.dataset, recipe.revision or recorded.revision
-    if dataset != FOLDER and (dataset, revision) != (recorded.dataset, recorded.revision):
-        source = resolve_parquet_files(dataset, recipe.config, recipe.revision)
+    if source is not None:
         dataset, revision = source.dataset, source.revision
     name, version = recipe.tokenizer, recipe.tokenizer_revision or recorded.tokenizer_revision
     if name != LOCAL and (name, version) != (recorded.tokenizer, recorded.tokenizer_revision):

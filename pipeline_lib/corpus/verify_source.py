@@ -22,10 +22,11 @@ from pipeline_lib.corpus.reader import files_of_lane, reader_metadata
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.state import SPLITS
 from pipeline_lib.corpus.verify import shards_by_lane
+from pipeline_lib.errors import SourceChanged
 from pipeline_lib.records import FOLDER, LOCAL, ShardRecord
 from pipeline_lib.selection import Split
 from pipeline_lib.shuffling import Dice, Row, ShuffleBuffer
-from pipeline_lib.sources.corpus_source import CorpusSource, blocks
+from pipeline_lib.sources.corpus_source import CorpusSource, blocks, check_sealed
 from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization.equality import NASTY
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
@@ -89,7 +90,10 @@ def verify_against_source(folder: Path, source: CorpusSource, tokenizer: Tokeniz
         if given != recorded:
             return Compared([f"{folder} was made from the {name} {recorded}, not {given}"], nothing)
     try:
+        check_sealed(source, manifest.source_seals(found))
         recipe = Recipe.from_fields(found["recipe"])
+    except SourceChanged as error:
+        return Compared([f"{folder} was made from other content: {error}"], nothing)
     except ValueError as error:
         return Compared([f"{folder}: {error}"], nothing)
     documents: list[_Document] = []

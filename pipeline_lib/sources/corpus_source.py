@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from pipeline_lib.errors import DamagedFile
 from pipeline_lib.records import Cursor, SourceFile
 from pipeline_lib.shuffling import RowBlock
 from pipeline_lib.sources.parquet import parquet_texts
@@ -43,6 +44,12 @@ class CorpusSource(Protocol):
     def path(self, name: str) -> Path:
         """A local, verified copy of one file."""
 
+    def check_unchanged(self, name: str) -> None:
+        """``SourceChanged`` if a file that ``path`` gave has other content now."""
+
+    def sha256(self, name: str) -> str:
+        """Hex SHA-256 of a file that was opened."""
+
     def rows_by_file(self) -> dict[str, int] | None:
         """Name -> rows of each file, or ``None`` where that needs a large transfer."""
 
@@ -63,11 +70,19 @@ def blocks(
 ) -> Generator[RowBlock, None, None]:
     """Rows of the named files, in that order, from ``start`` on.
 
-    ``start.file`` and ``RowBlock.file`` are places in ``names``.
+    ``start.file`` and ``RowBlock.file`` are places in ``names``. Each block is given only after a
+    look at its file: rows of a file that changes while it is read are never handed on.
+    ``SourceChanged`` names such a file.
     """
     for number, name in enumerate(names):
         if number < start.file:
             continue
         first = start.row if number == start.file else 0
-        for row, rows in parquet_texts(source.path(name), column, first):
-            yield RowBlock(number, row, rows)
+        try:
+            for row, rows in parquet_texts(source.path(name), column, first):
+                source.check_unchanged(name)
+                yield RowBlock(number, row, rows)
+        except DamagedFile:
+            source.check_unchanged(name)  # perhaps it is damaged because it changes
+            raise
+        source.check_unchanged(name)  # a file that was cut may seem to have ended

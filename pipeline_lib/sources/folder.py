@@ -13,7 +13,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from pipeline_lib import digest
-from pipeline_lib.errors import SourceChanged, SourceError
+from pipeline_lib.errors import DamagedFile, SourceChanged, SourceError
 from pipeline_lib.records import FOLDER, SourceFile
 from pipeline_lib.sources import parquet
 
@@ -55,7 +55,7 @@ class FolderSource:
             raise SourceChanged(f"{path} is gone; bring it back, then go on with --resume")
         stat = path.stat()
         seal = self.seals.get(name)
-        if seal and (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"]):
+        if seal and _same_times(stat, seal):
             return path
         self._check_listed(name, path)
         found = digest.sha256_file(path)
@@ -64,14 +64,43 @@ class FolderSource:
                 f"{path} changed since the run opened it: SHA-256 was {seal['sha256']}, is "
                 f"{found}; restore the file, or start a fresh run in another output folder"
             )
-        self.seals[name] = SourceFile(
-            name=name, size=stat.st_size, sha256=found, mtime_ns=stat.st_mtime_ns
-        )
+        if not _same_times(path.stat(), fresh := _seal(name, stat, found)):
+            raise SourceChanged(f"{path} is being written; wait until it is whole, and start again")
+        if seal is None:
+            self._warn_of_a_copy(fresh)
+        self.seals[name] = fresh
         return path
+
+    def check_unchanged(self, name: str) -> None:
+        """``SourceChanged`` if a file that was sealed has other content now; one look at its size
+        and its time of change tells, unless they moved."""
+        try:
+            moved = not _same_times(Path(self.location, name).stat(), self.seals[name])
+        except FileNotFoundError:
+            moved = True
+        if moved:
+            self.path(name)
+
+    def sha256(self, name: str) -> str:
+        """Hex SHA-256 of a file that was opened."""
+        return self.seals[name]["sha256"]
+
+    def _warn_of_a_copy(self, seal: SourceFile) -> None:
+        for other in list(self.seals.values()):
+            if other["sha256"] == seal["sha256"]:
+                _LOG.warning(
+                    "%s: %s and %s have the same content, so its rows are read twice; remove one "
+                    "of them if that is not meant", self.location, other["name"], seal["name"],
+                )  # fmt: skip
+                return
 
     def _check_listed(self, name: str, path: Path) -> None:
         """A file that is opened late must still be the file that the source was pinned with."""
-        listed, now = self._footers[name], parquet.footer(path)
+        listed = self._footers[name]
+        try:
+            now = parquet.footer(path)
+        except DamagedFile as error:
+            raise SourceChanged(f"{path} changed since the run began: {error}") from error
         if listed != now:
             raise SourceChanged(
                 f"{path} changed since the run began: {listed.size:,} bytes with footer "
@@ -91,6 +120,14 @@ class FolderSource:
         if name not in self._counted:
             self._counted[name] = int(pq.read_metadata(Path(self.location, name)).num_rows)
         return self._counted[name]
+
+
+def _seal(name: str, stat: os.stat_result, sha256: str) -> SourceFile:
+    return SourceFile(name=name, size=stat.st_size, sha256=sha256, mtime_ns=stat.st_mtime_ns)
+
+
+def _same_times(stat: os.stat_result, seal: SourceFile) -> bool:
+    return (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"])
 
 
 def _parquet_names(root: Path) -> Iterator[str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pipeline_lib import digest
 from pipeline_lib.hub import client, footers
 from pipeline_lib.records import SourceFile
 
@@ -42,6 +43,14 @@ class HubSource:
         """The file in the Hub's cache, fetched if need be, and equal to the file that the Hub
         lists."""
         return client.fetch_file(self.listing, name)
+
+    def check_unchanged(self, name: str) -> None:
+        """Nothing to do: the Hub's cache holds a file under the name of its content."""
+
+    def sha256(self, name: str) -> str:
+        """Hex SHA-256 of a file: as the Hub lists it, else of the copy in the Hub's cache."""
+        listed = self.listing.file(name).sha256
+        return listed or digest.sha256_file(client.fetch_file(self.listing, name))
 
     def rows_by_file(self) -> dict[str, int] | None:
         """Rows of each file, from its footer by a range request; ``None`` if there are more than

@@ -109,12 +109,18 @@ def _group_texts(
     file: pq.ParquetFile, path: Path, column: str, group: int, start: int, first: int
 ) -> Generator[tuple[int, list[Row]], None, None]:
     size = _batch_rows(file, path, column, group)
+    end = start + file.metadata.row_group(group).num_rows
     try:
         for batch in file.iter_batches(size, row_groups=[group], columns=[column]):
             skip = min(max(first - start, 0), batch.num_rows)
             for begin, part in _bounded(_plain(batch.column(0)), skip):
                 yield start + begin, _rows(part, path, start + begin)
             start += batch.num_rows
+        if start != end:  # Arrow ends without an error where a file ends too early
+            raise DamagedFile(
+                f"{path}: row group {group} ends at row {start:,}, its footer says {end:,}; fetch "
+                "the file again"
+            )
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise DamagedFile(
             f"{path}: row group {group} can not be read near row {start}: {error}; "

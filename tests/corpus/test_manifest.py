@@ -42,7 +42,7 @@ def test_all_that_the_documentation_lists_is_there(made: tuple[Path, Manifest]) 
     }  # fmt: skip
     assert set(made[1]["measured"]) == {
         "elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second", "versions",
-        "encoder", "code_sha256",
+        "encoder", "code_sha256", "source_mtimes_ns",
     }  # fmt: skip
     assert set(made[1]["source"]) >= {"dataset", "config", "revision", "files"}
     shard = made[1]["shards"]["train"][0]

@@ -23,13 +23,16 @@ from corpora import (
     documents_of,
     folder_of,
     non_blank,
+    plain,
     rows,
     small_recipe,
+    texts,
     tokenizer_bytes,
     tokens_of,
+    with_other_text,
     write_parquet,
 )
-from crashes import Killed, committing, interleaved, leave_unfinished, seam, survives
+from crashes import Killed, committing, interleaved, leave_unfinished, seam, survives, touch
 from durability import broken_promises
 from loopback_hub import Hub
 from loopback_hub.publish import (
@@ -54,6 +57,7 @@ from pipeline_lib.errors import (
     OutputExists,
     PipelineError,
     ResumeRefused,
+    SourceChanged,
     SourceError,
 )
 from pipeline_lib.records import LaneProgress
@@ -133,7 +137,7 @@ def test_the_content_of_a_recipe_never_changes(tmp_path: Path) -> None:
     assert metadata["recipe_digest"][:16] == "71819a216d22a72b"
     assert metadata["source_digest"][:16] == "d98aea5e1fa00142"
     assert metadata["shards"]["train"][0]["sha256"][:16] == "4dd0c09d543e145f"
-    assert metadata["content_sha256"][:16] == "081f008608446350"
+    assert metadata["content_sha256"][:16] == "3c775c2d0b6a78c2"
 
 
 def test_columns_of_any_text_type_give_the_same_tokens(tmp_path: Path) -> None:
@@ -574,6 +578,88 @@ def test_a_published_folder_is_recognised_from_a_moved_source(tmp_path: Path) ->
     moved = shutil.move(recipe.dataset, tmp_path / "moved")
     again = dataclasses.replace(recipe, dataset=str(moved))
     assert prepare(again, tmp_path / "out", resume=True) == made
+
+
+def plain_world(folder: Path, **changes: Any) -> tuple[Recipe, Path, Path]:
+    """A recipe of which one file alone is read, that file, and another one."""
+    recipe = small_recipe(folder, **{"max_documents": 15, "val_fraction": 0.3, **changes})
+    for path in (folder / "corpus").iterdir():
+        plain(path)
+    first, other, _ = file_order(["part-0.parquet", "part-1.parquet", "part-2.parquet"], 1337)
+    return recipe, folder / "corpus" / first, folder / "corpus" / other
+
+
+@pytest.mark.parametrize("resume", ["auto", True])
+def test_a_published_folder_is_not_returned_for_other_text_behind_equal_sizes_and_footers(
+    tmp_path: Path, resume: Any
+) -> None:
+    recipe, read, _ = plain_world(tmp_path)
+    made = run(recipe, tmp_path / "out")
+    before = read.read_bytes()
+    with_other_text(read)
+    with pytest.raises(SourceChanged, match=f"out was published from other content: .*{read.name}"):
+        run(recipe, tmp_path / "out", resume)
+    fresh = run(recipe, tmp_path / "fresh")
+    assert fresh["recipe_digest"] == made["recipe_digest"]
+    assert fresh["source"]["sha256"] != made["source"]["sha256"]
+    read.write_bytes(before)
+    assert run(recipe, tmp_path / "out", resume) == made
+
+
+def test_a_published_folder_is_returned_for_touched_files_and_for_files_that_gave_no_row(
+    tmp_path: Path,
+) -> None:
+    recipe, read, other = plain_world(tmp_path)
+    made = run(recipe, tmp_path / "out")
+    touch(read)
+    with_other_text(other)
+    assert run(recipe, tmp_path / "out", "auto") == made
+
+
+def test_an_unchanged_source_of_a_published_folder_is_not_hashed_again(tmp_path: Path) -> None:
+    recipe, read, _ = plain_world(tmp_path)
+    made = run(recipe, tmp_path / "out")
+    stat = read.stat()
+    with_other_text(read)
+    os.utime(read, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    assert run(recipe, tmp_path / "out", "auto") == made  # size and time are what is looked at
+
+
+def test_a_published_folder_of_an_earlier_version_says_that_its_source_is_not_known(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recipe = small_recipe(tmp_path)
+    made = run(recipe, tmp_path / "out")
+
+    def as_first(fields: dict[str, Any]) -> None:
+        fields["format_version"] = 1
+        for name in ("reader", "rows_left_out", "lanes"):
+            del fields[name]
+        del fields["source"]["sha256"], fields["measured"]["source_mtimes_ns"]
+
+    edit(tmp_path / "out", as_first)
+    assert run(recipe, tmp_path / "out", "auto")["shards"] == made["shards"]
+    assert "kept no hashes of its source" in caplog.text
+
+
+@pytest.mark.parametrize("lanes", [1, 2])
+def test_a_file_that_changes_during_the_run_is_named_and_nothing_is_published(
+    tmp_path: Path, lanes: int
+) -> None:
+    for name in ("part-0", "part-1", "part-2"):
+        write_parquet(tmp_path / "corpus" / f"{name}.parquet", texts(600))
+    recipe, read, _ = plain_world(tmp_path, max_documents="all", lanes=lanes)
+    changes = itertools.count()
+
+    def change(progress: LaneProgress) -> None:
+        if not next(changes):
+            with_other_text(read)
+
+    with pytest.raises(SourceChanged, match=f"{read.name} changed since the run"):
+        run(recipe, tmp_path / "out", on_progress=change, checkpoint_interval=1e-9)
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(SourceChanged, match=f"{read.name} changed since the run opened it"):
+        run(recipe, tmp_path / "out", "auto")
 
 
 def test_a_source_that_was_moved_names_the_way_out(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import errno
+import hashlib
 import itertools
 import os
 import shutil
@@ -19,7 +20,7 @@ from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.publish import build_manifest, code_digest
 from pipeline_lib.corpus.state import BySplit
 from pipeline_lib.errors import OutputExists, SourceError
-from pipeline_lib.records import LaneProgress, WriterState
+from pipeline_lib.records import LaneProgress, SourceFile, WriterState
 
 
 def run(recipe: Any, target: Path, resume: Any = False, **options: Any) -> Manifest:
@@ -44,6 +45,7 @@ def test_the_token_bound_is_reached_only_if_every_lane_reached_its_own(
         a_checkpoint(
             lane=lane,
             source_rows_visited=2,
+            source_files={"a": SourceFile(name="a", size=1, sha256="", mtime_ns=0)},
             train_token_target_reached=one,
             writers=BySplit(train=some, val=some),
         )
@@ -132,6 +134,24 @@ def test_an_output_that_appears_during_the_run_is_not_replaced(tmp_path: Path) -
     run(recipe, tmp_path / "out", True)
     run(recipe, tmp_path / "golden")
     assert contents(tmp_path / "out") == contents(tmp_path / "golden")
+
+
+READ = [(10, 1, 1), (30, 1, 2), (999, 1, 3), (20, 2, 2)]
+
+
+@pytest.mark.parametrize(("rows", "lanes", "read"), READ)
+def test_the_manifest_hashes_the_files_that_gave_rows_and_no_other(
+    tmp_path: Path, rows: int, lanes: int, read: int
+) -> None:
+    recipe = small_recipe(tmp_path, max_documents=rows, lanes=lanes, val_fraction=0.5, seed=4)
+    found = run(recipe, tmp_path / "out")
+    source, measured = found["source"], found["measured"]
+    assert len(source["sizes"]) == 3 and len(source["sha256"]) == read
+    for name, sha256 in source["sha256"].items():
+        path = tmp_path / "corpus" / name
+        assert sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+        assert measured["source_mtimes_ns"][name] == path.stat().st_mtime_ns
+    assert source["files"][0] in source["sha256"]
 
 
 def test_the_code_has_one_digest() -> None:

@@ -7,7 +7,17 @@ from typing import Any
 
 import numpy as np
 import pytest
-from corpora import EOS, REFERENCE, rows, small_recipe, texts, tokenizer_file, write_parquet
+from corpora import (
+    EOS,
+    REFERENCE,
+    plain,
+    rows,
+    small_recipe,
+    texts,
+    tokenizer_file,
+    with_other_text,
+    write_parquet,
+)
 from loopback_hub.publish import byte_level_tokenizer
 from tampering import edit, replace_shard
 from tokenizers import Tokenizer as Library
@@ -47,6 +57,16 @@ def test_the_first_documents_of_both_splits_are_made_again(world: Path) -> None:
 def test_every_lane_is_compared(tmp_path: Path) -> None:
     prepare(small_recipe(tmp_path, lanes=3), tmp_path / "out", options=REFERENCE)
     assert compare(tmp_path).done.startswith("112 documents were made again")
+
+
+def test_a_source_with_other_text_is_not_taken_for_a_fault_of_the_shards(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    for path in (tmp_path / "corpus").iterdir():
+        plain(path)
+    prepare(recipe, tmp_path / "out", options=REFERENCE)
+    with_other_text(tmp_path / "corpus" / "part-1.parquet")
+    (fault,) = compare(tmp_path).faults
+    assert "out was made from other content: " in fault and "part-1.parquet changed" in fault
 
 
 LOSSY: dict[str, Any] = {

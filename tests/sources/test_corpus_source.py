@@ -3,9 +3,10 @@
 from pathlib import Path
 
 import pytest
-from corpora import folder_of, rows, write_parquet
+from corpora import folder_of, plain, rows, with_other_text, write_parquet
 from crashes import flip, touch
 
+from pipeline_lib import digest
 from pipeline_lib.errors import SourceChanged
 from pipeline_lib.records import Cursor
 from pipeline_lib.shuffling import START
@@ -42,3 +43,47 @@ def test_seals_of_an_earlier_run_are_checked_without_opening_the_files_again(
     touch(Path(folder, "part-2.parquet"))
     with pytest.raises(SourceChanged, match=r"part-2\.parquet changed since the run opened it"):
         check_sealed(FolderSource(folder), first.seals)
+
+
+CHANGES = {
+    "other text in place": with_other_text,
+    "another file": lambda path: write_parquet(path.with_name("new"), ["x"]).replace(path),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:300]),
+    "removed": Path.unlink,
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_file_that_changes_while_it_is_read_is_named_and_gives_no_further_row(
+    tmp_path: Path, change: str
+) -> None:
+    path = plain(write_parquet(tmp_path / "a.parquet", rows(64)))
+    reading = blocks(FolderSource(str(tmp_path)), ["a.parquet"], "text", START)
+    assert len(next(reading).rows) == 16
+    CHANGES[change](path)
+    with pytest.raises(SourceChanged, match=r"a\.parquet (changed since the run|is gone)"):
+        next(reading)
+
+
+def test_a_file_that_is_touched_while_it_is_read_is_read_on(tmp_path: Path) -> None:
+    path = write_parquet(tmp_path / "a.parquet", rows(64))
+    reading = blocks(FolderSource(str(tmp_path)), ["a.parquet"], "text", START)
+    first = next(reading)
+    touch(path)
+    assert sum(len(block.rows) for block in reading) + len(first.rows) == 64
+
+
+def test_a_file_that_grows_while_it_is_hashed_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = FolderSource(str(folder_of(tmp_path / "corpus")))
+    hashed = digest.sha256_file
+
+    def slowly(path: Path) -> str:
+        found = hashed(path)
+        touch(path)
+        return found
+
+    monkeypatch.setattr(digest, "sha256_file", slowly)
+    with pytest.raises(SourceChanged, match=r"part-0\.parquet is being written; wait"):
+        source.path("part-0.parquet")

@@ -127,3 +127,18 @@ def test_what_is_hidden_is_passed_over_and_said(
     write_parquet(tmp_path / ".b.parquet", ["two"])
     assert len(resolve_parquet_files(str(tmp_path)).files) == 1
     assert ".b.parquet" in caplog.text
+
+
+def test_two_files_of_equal_content_are_both_read_and_named_in_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder_of(tmp_path / "corpus")
+    shutil.copy(tmp_path / "corpus" / "part-0.parquet", tmp_path / "corpus" / "copy.parquet")
+    source = FolderSource(str(tmp_path / "corpus"))
+    for file in source.files:
+        source.path(file["name"])
+    (line,) = caplog.messages
+    assert "copy.parquet and part-0.parquet have the same content" in line
+    touch(tmp_path / "corpus" / "part-0.parquet")
+    source.path("part-0.parquet")
+    assert len(caplog.messages) == 1
