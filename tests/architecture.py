@@ -43,7 +43,7 @@ PURE = (
     *("chat.conversation", "chat.turns", "chat.transcripts", "chat.preference_labels"),
     *("chat.messages", "chat.thoughts", "chat.turn_fields"),
     *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
-    *("hub.cards", "templates.chatml"),
+    *("hub.cards", "sources.split_names", "templates.chatml"),
     *(
         "tokenization.admission",
         "tokenization.byte_symbols",

@@ -21,6 +21,7 @@ from pipeline_lib.downloads.plans import DownloadPlan, FetchOptions, holds_enoug
 from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.errors import DamagedFile, PipelineError
 from pipeline_lib.hub import client
+from pipeline_lib.hub.card_text import Card
 from pipeline_lib.hub.footers import RemoteFooter, remote_footer
 from pipeline_lib.hub.refusals import Gated, NoAccess
 from pipeline_lib.shuffling import file_order
@@ -207,7 +208,7 @@ def _gated(name: str, spec: DatasetSpec, options: FetchOptions) -> Size:
     return Size(name, math.ceil(rows * share), network, math.ceil(size * share), GATED_NOTE)
 
 
-def _stated(card: client.Card, config: str | None) -> client.Card:
+def _stated(card: Card, config: str | None) -> Card:
     """The ``dataset_info`` of a config; a card gives it as one mapping or as a list."""
     stated = card.get("dataset_info")
     entries = [e for e in (stated if isinstance(stated, list) else [stated]) if isinstance(e, dict)]

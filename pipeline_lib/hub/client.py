@@ -6,7 +6,6 @@ compared with the hash that the Hub lists.
 
 import functools
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,12 +14,12 @@ from typing import Any
 from pipeline_lib import digest
 from pipeline_lib.errors import HubError
 from pipeline_lib.hub import cards
+from pipeline_lib.hub.card_text import Card, card_of
 from pipeline_lib.hub.files import UNKNOWN, HubFile, is_commit
 from pipeline_lib.hub.refusals import DamagedDownload, Gated, NoAccess, NotFound
 from pipeline_lib.hub.retry import DEFAULT_RETRIES, RetryPolicy, with_retries
 
 BLOCK_BYTES = 4 << 20
-Card = Mapping[str, Any]  # YAML that the owner of a repository wrote, of any shape
 _LOG = logging.getLogger(__name__)
 
 
@@ -207,8 +206,6 @@ def _entry(sibling: Any) -> HubFile:
 
 def _read_card(listing: RepoListing, info: Any, retries: RetryPolicy) -> Card:
     """The YAML header of README.md at the commit; if README.md is closed, the Hub's own copy."""
-    import yaml  # slow to import, and folders need none
-
     if not any(entry.path == "README.md" for entry in listing.files):
         return {}
     try:
@@ -216,12 +213,5 @@ def _read_card(listing: RepoListing, info: Any, retries: RetryPolicy) -> Card:
     except (Gated, NoAccess):
         return dict(info.card_data.to_dict()) if info.card_data is not None else {}
     text = path.read_text(encoding="utf-8-sig", errors="replace")
-    header = re.match(r"\s*---[ \t]*\r?\n(.*?)\r?\n---[ \t]*(\r?\n|\Z)", text, re.DOTALL)
-    try:
-        found = yaml.safe_load(header.group(1)) if header else {}
-    except yaml.YAMLError as error:
-        raise HubError(
-            f"the card of {listing.where} is not valid YAML; the repository's owner "
-            "has to mend README.md, or pin an earlier revision"
-        ) from error
-    return found if isinstance(found, Mapping) else {}
+    remedy = "the repository's owner has to mend README.md, or pin an earlier revision"
+    return card_of(text, listing.where, remedy)

@@ -6,27 +6,31 @@ sealed when it is first opened: its size, SHA-256 and time of change are recorde
 
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from pipeline_lib import digest
-from pipeline_lib.errors import DamagedFile, SourceChanged, SourceError
+from pipeline_lib.errors import DamagedFile, SourceChanged
 from pipeline_lib.records import FOLDER, SourceFile
 from pipeline_lib.sources import parquet
+from pipeline_lib.sources.folder_files import files_to_read
 
 _LOG = logging.getLogger(__name__)
 
 
 @dataclass
 class FolderSource:
-    """A folder of Parquet files, searched through all its subfolders."""
+    """The Parquet files of a folder's training split, in all its subfolders.
+
+    ``config``: of the card (``README.md``) in the folder.
+    """
 
     location: str
+    config: str | None = None
     dataset: str = field(default=FOLDER, init=False)
-    config: str | None = field(default=None, init=False)
     revision: str = field(default="", init=False)
     files: list[SourceFile] = field(default_factory=list, init=False)
     seals: dict[str, SourceFile] = field(default_factory=dict)
@@ -35,11 +39,7 @@ class FolderSource:
 
     def __post_init__(self) -> None:
         root = Path(self.location)
-        names = sorted(_parquet_names(root))
-        if not names:
-            raise SourceError(
-                f"{root} holds no *.parquet file; give a folder of Parquet files or a Hub dataset"
-            )
+        names = files_to_read(root, self.config)
         self._footers = {name: parquet.footer(root / name) for name in names}
         self.files = [
             SourceFile(name=name, size=footer.size, footer=footer.sha256)
@@ -128,22 +128,3 @@ def _seal(name: str, stat: os.stat_result, sha256: str) -> SourceFile:
 
 def _same_times(stat: os.stat_result, seal: SourceFile) -> bool:
     return (stat.st_size, stat.st_mtime_ns) == (seal["size"], seal["mtime_ns"])
-
-
-def _parquet_names(root: Path) -> Iterator[str]:
-    """Relative names of the Parquet files below a folder. Links are followed. Hidden files and
-    folders are not read, and the log names them."""
-    seen: set[Path] = set()
-    for folder, inner, files in os.walk(root, followlinks=True):
-        here = Path(folder)
-        if here.resolve() in seen:  # a link may lead in a circle
-            inner.clear()
-            continue
-        seen.add(here.resolve())
-        hidden = [name for name in [*inner, *files] if name.startswith(".")]
-        inner[:] = [name for name in inner if not name.startswith(".")]
-        if hidden:
-            _LOG.warning("%s: hidden and not read: %s", here, ", ".join(sorted(hidden)[:5]))
-        for name in files:
-            if name.lower().endswith(".parquet") and not name.startswith("."):
-                yield (here / name).relative_to(root).as_posix()

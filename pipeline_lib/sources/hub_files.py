@@ -3,6 +3,7 @@
 Every file is compared with the Hub's own hash before it is used.
 """
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from pipeline_lib import digest
 from pipeline_lib.hub import client, footers
 from pipeline_lib.records import SourceFile
 
+_LOG = logging.getLogger(__name__)
 FOOTERS_ASKED = 64
 """The Hub is asked for the footers of at most so many files, about 64 KiB each."""
 
@@ -69,4 +71,17 @@ def hub_source(listing: client.RepoListing, config: str | None) -> HubSource:
     """The train split of a config; ``HubError`` lists the splits there are if it has none."""
     sizes = {file.path: file.size for file in listing.files}
     names = sorted(client.train_files(listing, config))
+    _warn_of_copies(listing, names)
     return HubSource(listing, config, [SourceFile(name=n, size=sizes[n]) for n in names])
+
+
+def _warn_of_copies(listing: client.RepoListing, names: Iterable[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        file = listing.file(name)
+        other = seen.setdefault(file.sha256 or file.blob_id or name, name)
+        if other != name:
+            _LOG.warning(
+                "%s: %s and %s have the same content, so its rows are read twice",
+                listing.where, other, name,
+            )  # fmt: skip

@@ -15,15 +15,13 @@ def resolve_parquet_files(
 ) -> CorpusSource:
     """The source that a name stands for, pinned: a branch or tag becomes a commit id.
 
-    ``dataset`` is a folder of Parquet files or a Hub dataset (``owner/name``); ``config`` and
-    ``revision`` belong to a Hub dataset, but ``revision`` may also be the digest of a folder.
+    ``dataset`` is a folder of Parquet files or a Hub dataset (``owner/name``). ``config`` is one of
+    its card. ``revision`` belongs to a Hub dataset, but may also be the digest of a folder.
     ``HubError`` lists the configs or splits that are there if the train files are not.
     """
     folder = Path(dataset)
     if folder.is_dir():
-        if config is not None:
-            raise ValueError(f"config is {config!r}, but a folder has none; leave --config out")
-        return _folder(folder, revision)
+        return _folder(folder, config, revision)
     if dataset.count("/") != 1 or dataset.startswith((".", "/", "~")):
         raise SourceError(
             f"{dataset} is neither an existing folder nor a Hub dataset (owner/name); "
@@ -36,8 +34,8 @@ def resolve_parquet_files(
     return hub_source(listing, config)
 
 
-def _folder(folder: Path, revision: str | None) -> FolderSource:
-    source = FolderSource(str(folder.resolve()))
+def _folder(folder: Path, config: str | None, revision: str | None) -> FolderSource:
+    source = FolderSource(str(folder.resolve()), config)
     if revision is not None and not revision.startswith("sha256:"):
         raise ValueError(
             f"revision is {revision!r}, but a folder has no branches or commits; leave --revision "

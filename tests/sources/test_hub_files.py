@@ -66,3 +66,14 @@ def test_rows_are_counted_from_footers_unless_they_are_many(hub: Hub) -> None:
     )
     publish_dataset(hub, "acme/many", {"default": {"train": [hub_rows(1)] * (FOOTERS_ASKED + 1)}})
     assert resolve_parquet_files("acme/many").rows_by_file() is None
+
+
+def test_files_of_equal_content_are_named_in_a_warning(
+    hub: Hub, caplog: pytest.LogCaptureFixture
+) -> None:
+    publish_dataset(
+        hub, "acme/docs", {"default": {"train": [hub_rows(3), hub_rows(4), hub_rows(3)]}}
+    )
+    resolve_parquet_files("acme/docs")
+    (line,) = caplog.messages
+    assert "00000-of-00003.parquet and default/train-00002-of-00003.parquet have the same" in line
