@@ -22,6 +22,7 @@ MEASURED: Any = {
     "versions": {},
     "encoder": None,
     "code_sha256": "",
+    "source_mtimes_ns": {},
 }
 
 

@@ -69,11 +69,10 @@ class SplitCounts(NamedTuple):
     tokens: int
 
 
-class Measured(TypedDict):
-    """Measurements, which may differ between runs of one recipe.
+class FirstMeasured(TypedDict):
+    """What every version of a manifest says of its measurements.
 
     ``elapsed_seconds`` is over all sessions; ``code_sha256`` covers the modules of this package.
-    ``source_mtimes_ns``: time of change of each local file whose SHA-256 the content names.
     """
 
     elapsed_seconds: float
@@ -82,7 +81,15 @@ class Measured(TypedDict):
     versions: dict[str, str]
     encoder: EncoderUsed | None
     code_sha256: str
-    source_mtimes_ns: NotRequired[dict[str, int]]
+
+
+class Measured(FirstMeasured):
+    """Measurements, which may differ between runs of one recipe.
+
+    ``source_mtimes_ns``: time of change of each local file whose SHA-256 the content names.
+    """
+
+    source_mtimes_ns: dict[str, int]
 
 
 class FirstContent(TypedDict):
@@ -119,21 +126,22 @@ class ManifestContent(FirstContent):
     lanes: list[LaneEnd]
 
 
-class _Seals(TypedDict):
+class Manifest(ManifestContent):
+    """A whole manifest: content, measurements, and the two digests that vouch for them.
+
+    One of the first version lacks what ``FirstContent`` and ``FirstMeasured`` lack: see
+    ``is_first``.
+    """
+
     content_sha256: str
     measured: Measured
     manifest_sha256: str
 
 
-class Manifest(ManifestContent, _Seals):
-    """A whole manifest: content, measurements, and the two digests that vouch for them.
-
-    One of the first version lacks the fields that ``FirstContent`` lacks: see ``is_first``.
-    """
-
-
-class _FirstManifest(FirstContent, _Seals):
-    pass
+class _FirstManifest(FirstContent):
+    content_sha256: str
+    measured: FirstMeasured
+    manifest_sha256: str
 
 
 def seal(content: ManifestContent, measured: Measured) -> Manifest:
@@ -194,7 +202,9 @@ def counts_of_splits(counts: Counts) -> BySplit[SplitCounts]:
 
 def source_seals(manifest: Manifest) -> dict[str, SourceFile]:
     """The recorded size, SHA-256 and time of change of each local file that gave rows."""
-    source, times = manifest["source"], manifest["measured"].get("source_mtimes_ns", {})
+    if is_first(manifest):
+        return {}
+    source, times = manifest["source"], manifest["measured"]["source_mtimes_ns"]
     return {
         name: SourceFile(name=name, size=source["sizes"][name], sha256=sha256, mtime_ns=times[name])
         for name, sha256 in source.get("sha256", {}).items()
