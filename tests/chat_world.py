@@ -14,9 +14,9 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
 from pipeline_lib.chat.normalize import Normalized, normalize
+from pipeline_lib.chat.row_results import Normalizer
 from pipeline_lib.chat.rows import SourceRows
 from pipeline_lib.chat.store_format import RowTurns, learn_bits
-from pipeline_lib.chat.store_writer import Normalizer
 from pipeline_lib.records import ROLES, Turn
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.tokenization.bpe_training import train_bpe

@@ -36,7 +36,11 @@ class Seam:
     """
 
     def __init__(
-        self, at: int, torn: bool = False, error: OSError | None = None, only: str | None = None
+        self,
+        at: int,
+        torn: bool = False,
+        error: BaseException | None = None,
+        only: str | None = None,
     ) -> None:
         self.at, self.torn, self.error, self.only = at, torn, error, only
         self.calls, self.names, self.dead = 0, list[str](), False

@@ -108,7 +108,7 @@ def tidied(messages: list) -> list:
 def test_trees_give_real_pairs_and_lose_no_turn_of_their_best_path(prepared: Prepared) -> None:
     source = download_data.DATASETS["oasst2"]
     rows = PickedRows("oasst2", open_rows(prepared.site.root.parent / "oasst2", source), 3, -1)
-    blocks = (rows.block(start) for start in range(0, len(rows), READ_ROWS))
+    blocks = (rows.block(start, start + READ_ROWS) for start in range(0, len(rows), READ_ROWS))
     whole = [tidied(row["messages"]) for block in blocks for row in block]
     normalized, pairs = prepared.normalized, []
     for split in (normalized.train, normalized.val):

@@ -5,6 +5,7 @@ they are loaded, and a docstring is never loaded.
 """
 
 import dis
+import functools
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -51,8 +52,9 @@ class CodeNames:
     computed: bool = False
 
 
+@functools.lru_cache(2_048)
 def read_code(code: CodeType) -> CodeNames:
-    """The instructions and names of a code object."""
+    """The instructions and names of a code object; equal code objects give the same one."""
     found = CodeNames()
     _read(code, found)
     found.enclosed &= {*code.co_freevars}  # not the variables of functions inside

@@ -17,15 +17,11 @@ from pipeline_lib.chat import missing
 from pipeline_lib.chat.code_identity import CodeIdentity, code_identity
 from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.opened import OpenedSources
+from pipeline_lib.chat.row_results import Normalizer, Side
 from pipeline_lib.chat.rows import PickedRows, SourceRows
 from pipeline_lib.chat.store import Conversations, stored_source
-from pipeline_lib.chat.store_writer import (
-    Normalizer,
-    Side,
-    SourceReport,
-    StoreDetails,
-    StoreWriter,
-)
+from pipeline_lib.chat.store_record import SourceReport, StoreDetails
+from pipeline_lib.chat.store_writer import StoreWriter
 from pipeline_lib.errors import SourceError
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.growing_folder import GrowingFolder
@@ -212,7 +208,7 @@ def _filled(
             cache.on_progress(name, done, len(picked))
 
     side = _side(choice.seed, choice.val_fraction)
-    return StoreWriter(writer, normalizer, side).run(picked, on_progress)
+    return StoreWriter(writer, normalizer, side, cache).run(picked, on_progress)
 
 
 def check_rejections(name: str, report: SourceReport) -> None:

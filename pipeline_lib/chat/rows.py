@@ -1,9 +1,9 @@
 """The rows that a normalizer gets: all rows of a saved data set or a seeded sample of them."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pipeline_lib import selection
 from pipeline_lib.chat import trees
@@ -50,6 +50,31 @@ def open_rows(folder: Path, source: registry.DatasetSpec, *, full: bool = False)
     return SourceRows(chosen, saved.find(folder).fingerprint, source.group is not None)
 
 
+class RowAddress(NamedTuple):
+    """The rows of a data set that make one row of a normalizer.
+
+    ``best``: the row itself; in a tree source, the rows of its path. ``worse``: those of the worse
+    path.
+    """
+
+    best: tuple[int, ...]
+    worse: tuple[int, ...] = ()
+
+
+def read_rows(rows: SourceRows, addresses: Sequence[RowAddress]) -> Iterator[DataRow]:
+    """The rows at some addresses."""
+    if not addresses:
+        return
+    places = [row for address in addresses for path in address for row in path]
+    found = _as_rows(rows.data[places])
+    for address in addresses:
+        if rows.tree:
+            best, worse = ([next(found) for _ in path] for path in address)
+            yield {"messages": best, "worse": worse}
+        else:
+            yield next(found)
+
+
 class PickedRows:
     """The selected rows of one source, in order; ``limit`` -1 takes all.
 
@@ -57,30 +82,30 @@ class PickedRows:
     """
 
     def __init__(self, name: str, rows: SourceRows, seed: int, limit: int) -> None:
-        self._data = rows.data
-        self._paths: list[tuple[list[int], list[int]]] | None = None
+        self._rows = rows
+        self._paths: list[RowAddress] | None = None
         self.messages: dict[str, int] = {}
         count = len(rows.data)
         if rows.tree:
             found = trees.best_paths(_places(rows.data))
-            self._paths = list(zip(found.paths, found.worse, strict=True))
+            pairs = zip(found.paths, found.worse, strict=True)
+            self._paths = [RowAddress(tuple(best), tuple(worse)) for best, worse in pairs]
             self.messages, count = found.counts, len(found.paths)
         self._order = selection.sample(count, limit, seed, "limit", name)
 
     def __len__(self) -> int:
         return len(self._order)
 
-    def block(self, start: int) -> Iterator[DataRow]:
-        """At most ``READ_ROWS`` rows, from position ``start`` of the order."""
-        places = self._order[start : start + READ_ROWS].tolist()
+    def addresses(self, start: int, stop: int) -> list[RowAddress]:
+        """The addresses of the rows at positions ``start`` to ``stop`` of the order."""
+        places = self._order[start:stop].tolist()
         if self._paths is None:
-            yield from _as_rows(self._data[places])
-            return
-        pairs = [self._paths[place] for place in places]
-        messages = _as_rows(self._data[[row for pair in pairs for path in pair for row in path]])
-        for pair in pairs:
-            best, worse = ([next(messages) for _ in path] for path in pair)
-            yield {"messages": best, "worse": worse}
+            return [RowAddress((place,)) for place in places]
+        return [self._paths[place] for place in places]
+
+    def block(self, start: int, stop: int) -> Iterator[DataRow]:
+        """The rows at positions ``start`` to ``stop`` of the order."""
+        yield from read_rows(self._rows, self.addresses(start, stop))
 
 
 def _places(data: ReadsRows) -> dict[str, list[Any]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pipeline_lib import digest
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store_format import Part, as_turns, in_columns
-from pipeline_lib.chat.store_writer import StoreDetails
+from pipeline_lib.chat.store_record import StoreDetails
 from pipeline_lib.records import Turn, TurnBatch
 from pipeline_lib.storage.keyed_folder import KeyedFolder, Record
 

@@ -158,3 +158,13 @@ class Part:
         self.prompt = np.asarray(batch.column(2))
         self.characters = np.asarray(batch.column(3))
         self.document = np.asarray(batch.column(4))
+
+
+def read_part(path: Path) -> list[Turns | Pair]:
+    """All conversations of a part, as they were given to ``encode_part``; notes are not in it."""
+    part, found = Part(path), list[Turns | Pair]()
+    for row, prompt in enumerate(part.prompt.tolist()):
+        turns = as_turns(part.turns.row(row))
+        pair = Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(row)))
+        found.append(pair if prompt else Turns(turns))
+    return found

@@ -1,149 +1,114 @@
 """Writes the checked conversations of one source to its folder, part by part.
 
-A part has files of its own, so an interrupted run continues after the last committed part. The end
-of a part depends only on the rows, never on time or interruptions.
+The end of a part depends only on the rows, never on time or interruptions. A commit before the end
+of a part, by the clock or because the run stops, writes the open part as a tail file, which the
+next commit replaces. So a run goes on behind the last committed row, and its finished files are
+those of an undisturbed run.
 """
 
-import traceback
-from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 
-from pipeline_lib import digest, selection
-from pipeline_lib.chat.conversation import Pair, Reject, Result, Turns, check_result
+from pipeline_lib.chat.row_results import Normalizer, RowResult, Side, result_of
 from pipeline_lib.chat.rows import READ_ROWS, PickedRows
-from pipeline_lib.chat.store_format import conversation_bytes, encode_part
+from pipeline_lib.chat.store_format import encode_part, read_part
+from pipeline_lib.chat.store_progress import StoreProgress, resumed
+from pipeline_lib.chat.store_record import PartFile, StoreDetails
 from pipeline_lib.records import DataRow
+from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import Record
 
-Normalizer = Callable[[DataRow], Result]
-"""A function from a row of a data set to turns, a pair or a rejection."""
-Side = Callable[[Turns | Pair], selection.Split]
-
-PART_ROWS, PART_BYTES = 20_000, 16 << 20
-_REASONS = 200
-_SPLITS: tuple[selection.Split, ...] = ("train", "val")
-
-
-@dataclass(frozen=True)
-class SourceReport:
-    """The outcome of normalising one source.
-
-    ``rows``: rows that were read. ``train`` and ``val``: conversations of each split. ``rejects``:
-    rejected rows by reason. ``notes``: kept rows by note. ``messages``: single messages of a tree
-    source by outcome. ``first_traceback``: of the first exception in the normalizer.
-    """
-
-    rows: int = 0
-    train: int = 0
-    val: int = 0
-    rejects: dict[str, int] = field(default_factory=dict)
-    notes: dict[str, int] = field(default_factory=dict)
-    messages: dict[str, int] = field(default_factory=dict)
-    first_traceback: str = ""
-
-    @property
-    def rejected(self) -> int:
-        """Number of rejected rows."""
-        return sum(self.rejects.values())
-
-
-@dataclass(frozen=True)
-class PartFile:
-    """One file of a part: the conversations of one split."""
-
-    file: str
-    rows: int
-
-
-@dataclass(frozen=True)
-class StoreDetails:
-    """The details in the record of a store.
-
-    ``parts``: for each part, split -> file, for the splits that have conversations in it.
-    ``digests``: split -> running digest of its conversations (hex).
-    """
-
-    parts: tuple[dict[str, PartFile], ...] = ()
-    digests: dict[str, str] = field(
-        default_factory=lambda: dict.fromkeys(_SPLITS, digest.Chain().state)
-    )
-    report: SourceReport = field(default_factory=SourceReport)
-
 
 class StoreWriter:
-    """Normalises the rows that a folder does not hold yet and commits them part by part."""
+    """Normalises the rows that a folder does not hold yet, and commits them."""
 
-    def __init__(self, folder: GrowingFolder[StoreDetails], normalizer: Normalizer, side: Side):
-        self._folder, self._normalizer, self._side = folder, normalizer, side
-        details = folder.details
-        self._parts, report = details.parts, details.report
-        self._rows, self._first_traceback = report.rows, report.first_traceback
-        self._rejects, self._notes = Counter(report.rejects), Counter(report.notes)
-        self._kept = Counter({"train": report.train, "val": report.val})
-        self._chains = {split: digest.Chain(details.digests[split]) for split in _SPLITS}
-        self._begin_part()
-
-    def _begin_part(self) -> None:
-        self._waiting: dict[str, list[Turns | Pair]] = {split: [] for split in _SPLITS}
-        self._bytes = 0
+    def __init__(
+        self,
+        folder: GrowingFolder[StoreDetails],
+        normalizer: Normalizer,
+        side: Side,
+        cache: CacheOptions,
+    ) -> None:
+        self._folder, self._normalizer, self._side, self._cache = folder, normalizer, side, cache
+        tail = folder.details.tail
+        held = {split: read_part(folder.checked(part.file)) for split, part in tail.items()}
+        # one name, assigned in one step: the settled rows, and the results of rows after them
+        self._state = (resumed(folder.details, held), list[RowResult]())
+        self._messages: dict[str, int] = {}
+        self._saved = cache.clock()
 
     def run(self, rows: PickedRows, on_progress: Callable[[int], None]) -> Record[StoreDetails]:
-        """Add the missing rows; ``on_progress`` is called with the number of finished rows."""
-        for start in range(self._folder.done, len(rows), READ_ROWS):
-            for row in rows.block(start):
-                self._take(self._normalized(row))
-            done = min(start + READ_ROWS, len(rows))
-            if max(map(len, self._waiting.values())) >= PART_ROWS or self._bytes >= PART_BYTES:
-                self._end_part(done, rows.messages)
-                self._folder.commit(complete=False)
-            on_progress(done)
-        self._end_part(len(rows), rows.messages)
+        """Add the missing rows; ``on_progress`` is called with the number of finished rows.
+
+        When it stops for any reason, the rows so far are committed.
+        """
+        self._messages = rows.messages
+        try:
+            self._fill(rows, on_progress)
+        except BaseException:
+            self._commit()
+            raise
         return self._folder.commit(complete=True)
 
-    def _normalized(self, row: DataRow) -> Turns | Pair | Reject:
-        try:
-            return check_result(self._normalizer(row), row)
-        except Reject as reject:
-            return reject
-        except Exception as error:  # the user's code: one bad row must not stop a million others
-            self._first_traceback = self._first_traceback or traceback.format_exc()[-4_000:]
-            return Reject(f"raised {type(error).__name__}")
+    def _fill(self, rows: PickedRows, on_progress: Callable[[int], None]) -> None:
+        while True:
+            progress, done = self._state[0], self._state[0].done
+            if progress.full and done % READ_ROWS == 0:
+                self._end_part()
+                self._commit()
+            if done == len(rows):
+                return self._end_part()
+            stop = min(done - done % READ_ROWS + READ_ROWS, len(rows))
+            for row in rows.block(done, stop):
+                self._take(row)
+            self._settle()
+            on_progress(stop)
 
-    def _take(self, result: Turns | Pair | Reject) -> None:
-        self._rows += 1
-        if isinstance(result, Reject):
-            known = result.reason in self._rejects or len(self._rejects) < _REASONS
-            self._rejects[result.reason if known else "other reasons"] += 1
-            return
-        self._notes.update(set(result.notes))
-        split, item = self._side(result), conversation_bytes(result)
-        self._chains[split].add(item)
-        self._waiting[split].append(result)
-        self._bytes += len(item)
+    def _take(self, row: DataRow) -> None:
+        self._state[1].append(result_of(row, self._normalizer, self._side))
+        now = self._cache.clock()
+        if now - self._saved >= self._cache.save_every_seconds:
+            self._commit()
+            self._saved = now
 
-    def _end_part(self, done: int, messages: dict[str, int]) -> None:
-        number, part = len(self._parts), dict[str, PartFile]()
-        for split, conversations in self._waiting.items():
+    def _settle(self) -> StoreProgress:
+        progress, taken = self._state
+        if taken:
+            self._state = (progress.plus(taken), [])
+        return self._state[0]
+
+    def _commit(self) -> None:
+        """Make all rows so far durable; the open part as a tail file."""
+        progress = self._settle()
+        if progress.done != self._folder.done:
+            self._folder.discard()  # files of a part whose end was interrupted
+            tail = self._write(progress, f"tail-{progress.done:09d}")
+            self._advance(progress, self._folder.details.parts, tail)
+        self._folder.commit(complete=False)
+
+    def _end_part(self) -> None:
+        progress, parts = self._settle(), self._folder.details.parts
+        part = self._write(progress, f"{len(parts):05d}")
+        self._advance(progress, (*parts, part) if part else parts, {})
+        self._state = (progress.closed(), [])
+
+    def _write(self, progress: StoreProgress, name: str) -> dict[str, PartFile]:
+        part = dict[str, PartFile]()
+        for split, conversations in progress.open.items():
             if conversations:
-                name = f"{split}-{number:05d}.arrow"
-                self._folder.write(name, memoryview(encode_part(conversations)))
-                part[split] = PartFile(name, len(conversations))
-                self._kept[split] += len(conversations)
-        if part:
-            self._parts = (*self._parts, part)
-        digests = {str(split): chain.state for split, chain in self._chains.items()}
-        self._folder.advance(done, StoreDetails(self._parts, digests, self._report(messages)))
-        self._begin_part()
+                file = f"{split}-{name}.arrow"
+                self._folder.write(file, memoryview(encode_part(conversations)))
+                part[split] = PartFile(file, len(conversations))
+        return part
 
-    def _report(self, messages: dict[str, int]) -> SourceReport:
-        return SourceReport(
-            self._rows,
-            self._kept["train"],
-            self._kept["val"],
-            dict(self._rejects),
-            dict(self._notes),
-            messages,
-            self._first_traceback,
-        )
+    def _advance(
+        self,
+        progress: StoreProgress,
+        parts: tuple[dict[str, PartFile], ...],
+        tail: dict[str, PartFile],
+    ) -> None:
+        report = replace(progress.report, messages=self._messages)
+        details = StoreDetails(parts, tail, progress.digests, report)
+        replaced = [part.file for part in self._folder.details.tail.values()]
+        self._folder.advance(progress.done, details, drop=replaced)

@@ -5,6 +5,8 @@ When the folder is opened again, files are cut back to the last commit, so bytes
 counts do not exist.
 """
 
+from collections.abc import Iterable
+from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple
 
@@ -12,24 +14,36 @@ from pipeline_lib.errors import CacheError, DamagedFile
 from pipeline_lib.storage import atomic, folders, typed_json
 from pipeline_lib.storage.keyed_folder import META, Details, KeyedFolder, Record
 from pipeline_lib.storage.lock import FolderLock
-from pipeline_lib.storage.segments import FileRecord, SegmentedFile, write_segmented
+from pipeline_lib.storage.segments import (
+    FileRecord,
+    SegmentedFile,
+    check_segments,
+    write_segmented,
+)
 from pipeline_lib.storage.system_calls import Buffer
+
+LOCK = "lock"
 
 
 class _State(NamedTuple, Generic[Details]):
-    """A state that may be committed; it is assigned in one step, so no interrupt can split it."""
+    """A state that may be committed; it is assigned in one step, so no interrupt can split it.
+
+    ``dropped``: files that earlier states had.
+    """
 
     done: int
     files: dict[str, FileRecord]
     details: Details
+    dropped: frozenset[str] = frozenset()
 
 
 class GrowingFolder(Generic[Details]):
     """Context manager that locks a keyed folder and adds data to it.
 
     ``record`` is the last commit, None before the first. ``append`` and ``write`` add data,
-    ``advance`` includes it in the next commit, and ``commit`` makes it durable. ``Locked`` if
-    another process writes to the folder, ``CacheError`` if a file differs from its record.
+    ``advance`` includes it in the next commit, and ``commit`` makes it durable. When the folder is
+    opened, files that the record does not name are removed. ``Locked`` if another process writes to
+    the folder, ``CacheError`` if a file differs from its record.
     """
 
     record: Record[Details] | None
@@ -42,7 +56,7 @@ class GrowingFolder(Generic[Details]):
 
     def __enter__(self) -> "GrowingFolder[Details]":
         folders.make_folder(self.folder.path)
-        self._lock = FolderLock(self.folder.path / "lock")
+        self._lock = FolderLock(self.folder.path / LOCK)
         self._lock.__enter__()
         try:
             self._open()
@@ -57,6 +71,10 @@ class GrowingFolder(Generic[Details]):
         if record is not None:
             self.folder.check(record, full=False)
             self._state = _State(record.done, record.files, record.details)
+        known = {*self._state.files, META, LOCK}
+        for path in self.folder.path.iterdir():
+            if path.name not in known and path.is_file():
+                atomic.remove(path)
 
     @property
     def done(self) -> int:
@@ -84,21 +102,49 @@ class GrowingFolder(Generic[Details]):
         """Write a whole file under a name that no commit has used."""
         self._whole[name] = write_segmented(self.folder.path / name, data)
 
-    def advance(self, done: int, details: Details) -> None:
-        """Include everything appended and written so far in the next commit, as ``done`` units."""
+    def checked(self, name: str) -> Path:
+        """The path of a committed whole file, after a comparison of all its bytes."""
+        path = self.folder.path / name
+        try:
+            check_segments(path, self._state.files[name], self.folder.remedy, full=True)
+        except DamagedFile as error:
+            raise CacheError(str(error)) from error
+        return path
+
+    def discard(self) -> None:
+        """Forget the files that were written after the last ``advance``."""
+        self._whole = {}
+
+    def advance(self, done: int, details: Details, *, drop: Iterable[str] = ()) -> None:
+        """Include everything appended and written so far in the next commit, as ``done`` units.
+
+        ``drop``: names of earlier files, which the next commit removes.
+        """
         growing = {name: file.record() for name, file in self._growing.items()}
-        self._state = _State(done, {**self._state.files, **self._whole, **growing}, details)
+        files, dropped = {**self._state.files, **self._whole, **growing}, frozenset(drop)
+        kept = {name: file for name, file in files.items() if name not in dropped}
+        self._state = _State(done, kept, details, self._state.dropped | dropped)
+        self._whole = {}
 
     def commit(self, *, complete: bool) -> Record[Details]:
-        """Make the state of the last ``advance`` durable."""
+        """Make the state of the last ``advance`` durable; an equal commit writes nothing."""
+        if complete and self._state.dropped:
+            self.commit(complete=False)  # a complete folder holds no file of an earlier state
         state = self._state
+        record = Record(self.folder.key, state.done, complete, state.files, state.details)
+        if record != self.record:
+            self._make_durable(record)
+        for name in state.dropped:
+            atomic.remove(self.folder.path / name)
+        self._state = state._replace(dropped=frozenset())
+        return record
+
+    def _make_durable(self, record: Record[Details]) -> None:
         for file in self._growing.values():
             file.sync()
         folders.sync_folder(self.folder.path)
-        record = Record(self.folder.key, state.done, complete, state.files, state.details)
         typed_json.save_typed(self.folder.path / META, record)
         self.record = record
-        return record
 
     def start_over(self) -> None:
         """Remove everything committed; a reader that still maps one of the files can go on."""

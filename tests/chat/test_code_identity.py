@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from pipeline_lib.chat import normalize, store_writer
+from pipeline_lib.chat import normalize, store_progress
 from pipeline_lib.chat.code_identity import CodeIdentity, changed_between, code_identity
 from pipeline_lib.chat.normalize import DECIDE_WHAT_IS_STORED
 
@@ -459,5 +459,5 @@ def test_an_edit_of_a_library_function_that_is_not_reached_changes_nothing(
 
 def test_a_changed_constant_of_the_library_changes_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
     before = code_identity(DECIDE_WHAT_IS_STORED).sha256
-    monkeypatch.setattr(store_writer, "PART_ROWS", 19_999)
+    monkeypatch.setattr(store_progress, "PART_ROWS", 19_999)
     assert code_identity(DECIDE_WHAT_IS_STORED).sha256 != before

@@ -102,8 +102,8 @@ def test_other_code_is_normalised_again_and_equal_output_has_an_equal_digest(
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        ("store_writer.PART_ROWS", 19_999),
-        ("store_writer.conversation_bytes", lambda conversation: str(conversation).encode()),
+        ("store_progress.PART_ROWS", 19_999),
+        ("row_results.conversation_bytes", lambda conversation: str(conversation).encode()),
         ("normalize.selection.side", lambda identity, threshold: "train"),
     ],
 )

@@ -8,7 +8,7 @@ import pytest
 from chat_world import CHATS, normalized, numbered_chat, source_rows, turns
 
 from pipeline_lib.chat import rows
-from pipeline_lib.chat.rows import READ_ROWS, PickedRows, open_rows
+from pipeline_lib.chat.rows import PickedRows, open_rows, read_rows
 from pipeline_lib.downloads import saved
 from pipeline_lib.downloads.registry import DatasetSpec
 
@@ -34,15 +34,15 @@ TREE = source_rows(
 
 
 def test_a_row_of_a_tree_source_has_the_worse_answer_beside_the_best(tmp_path: Path) -> None:
-    (row,) = PickedRows("one", TREE, 1, -1).block(0)
+    (row,) = PickedRows("one", TREE, 1, -1).block(0, 1)
     assert [m["text"] for m in row["messages"]] == ["q", "better"]
     assert [m["text"] for m in row["worse"]] == ["q", "worse"]
 
 
 def test_trees_are_found_whatever_the_size_of_a_block(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = list(PickedRows("one", TREE, 1, -1).block(0))
+    whole = list(PickedRows("one", TREE, 1, -1).block(0, 1))
     monkeypatch.setattr(rows, "_TREE_ROWS", 2)
-    assert list(PickedRows("one", TREE, 1, -1).block(0)) == whole
+    assert list(PickedRows("one", TREE, 1, -1).block(0, 1)) == whole
 
 
 def best_path_turns(row: dict[str, Any]) -> Any:
@@ -77,7 +77,15 @@ def test_saved_data_sets_are_opened_with_the_columns_of_the_registry(tmp_path: P
     assert not rows.tree
 
 
-def test_rows_come_in_blocks_of_a_bounded_number() -> None:
-    picked = PickedRows("one", source_rows([{"n": i} for i in range(READ_ROWS + 5)]), 1, -1)
-    blocks = [[row["n"] for row in picked.block(start)] for start in (0, READ_ROWS)]
-    assert blocks == [list(range(READ_ROWS)), list(range(READ_ROWS, READ_ROWS + 5))]
+def test_rows_come_in_blocks() -> None:
+    picked = PickedRows("one", source_rows([{"n": i} for i in range(5)]), 1, -1)
+    blocks = [[row["n"] for row in picked.block(*ends)] for ends in ((0, 3), (3, 5), (5, 5))]
+    assert blocks == [[0, 1, 2], [3, 4], []]
+
+
+@pytest.mark.parametrize("rows", [TREE, CHATS])
+def test_a_row_is_found_again_by_its_address_alone(rows: Any) -> None:
+    picked = PickedRows("one", rows, 1, -1)
+    every = list(picked.block(0, len(picked)))
+    addresses = picked.addresses(0, len(picked))
+    assert list(read_rows(rows, addresses[::-1])) == every[::-1]

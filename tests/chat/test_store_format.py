@@ -14,6 +14,7 @@ from pipeline_lib.chat.store_format import (
     conversation_bytes,
     encode_part,
     in_columns,
+    read_part,
     whole,
 )
 from pipeline_lib.records import ROLES, Turn
@@ -36,6 +37,7 @@ def test_a_part_gives_back_every_conversation(conversations: list[Turns | Pair])
         path = Path(folder, "part.arrow")
         path.write_bytes(encode_part(conversations))
         part = Part(path)
+        assert read_part(path) == conversations
     for row, conversation in enumerate(conversations):
         pair = conversation if isinstance(conversation, Pair) else Pair([], [], [])
         assert as_turns(part.turns.row(row)) == list(whole(conversation))

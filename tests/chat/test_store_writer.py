@@ -1,8 +1,13 @@
 """One source's folder: what is counted, committed, resumed and refused."""
 
+import contextlib
+import itertools
 import logging
-from collections.abc import Iterator
+import re
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -15,12 +20,12 @@ from chat_world import (
     stored_conversations,
     turns,
 )
-from crashes import seam, survives
+from crashes import Killed, Seam, flip, seam, survives, ticking
 from durability import broken_promises
 
-from pipeline_lib.chat import rows, store_writer
+from pipeline_lib.chat import rows, store_progress, store_writer
 from pipeline_lib.chat.conversation import Reject
-from pipeline_lib.chat.normalize import normalize
+from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.turns import dialogue, tidy
 from pipeline_lib.errors import CacheError, Locked, SourceError
 from pipeline_lib.storage.cache_options import CacheOptions
@@ -67,7 +72,7 @@ def test_many_rejections_warn_and_all_of_them_stop(
 
 @pytest.fixture
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(store_writer, "PART_ROWS", 5)
+    monkeypatch.setattr(store_progress, "PART_ROWS", 5)
     for module in (store_writer, rows):
         monkeypatch.setattr(module, "READ_ROWS", 4)
     yield
@@ -101,7 +106,153 @@ def test_a_run_goes_on_behind_its_last_part(
     with pytest.raises(KeyboardInterrupt):
         normalize({"one": CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
     normalized(tmp_path, CHATS)
-    assert "one: resuming at row 16" in caplog.text
+    assert "one: resuming at row 20" in caplog.text
+
+
+def stopping(at: int, error: type[BaseException] = KeyboardInterrupt) -> Callable[[], float]:
+    """A clock that stands, and raises when it is asked for the ``at``-th time, once a row."""
+    asked = itertools.count(1)
+
+    def clock() -> float:
+        if next(asked) == at:
+            raise error
+        return 0.0
+
+    return clock
+
+
+def run(root: Path, **options: Any) -> Normalized:
+    cache = CacheOptions(root, **options)
+    return normalize({"one": CHATS}, {"one": as_it_is}, cache, seed=7, val_fraction=0.25)
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
+def test_a_run_that_stopped_at_any_row_goes_on_there_and_ends_with_the_same_bytes(
+    tmp_path: Path,
+    small_parts: None,
+    caplog: pytest.LogCaptureFixture,
+    error: type[BaseException],
+) -> None:
+    caplog.set_level(logging.INFO)
+    run(tmp_path / "whole")
+    for row in range(1, 38, 2 if error is KeyboardInterrupt else 9):
+        root = tmp_path / str(row)
+        with seam(), pytest.raises(error):
+            run(root, clock=stopping(row + 1, error))
+        with seam(), pytest.raises(error):
+            run(root, clock=stopping(3, error))
+        with seam():
+            done = run(root)
+        assert f"one: resuming at row {row}\n" in caplog.text
+        assert contents(root) == contents(tmp_path / "whole")
+        assert len(done.train) + len(done.val) == 40
+
+
+def interrupted_at(line: int, work: Callable[[], object]) -> int:
+    """Do the work with a ``KeyboardInterrupt`` at a line of the writing modules; lines that ran."""
+    ran = 0
+
+    def trace(frame: FrameType, event: str, _: Any) -> Any:
+        nonlocal ran
+        if not frame.f_code.co_filename.endswith(("writer.py", "progress.py", "growing_folder.py")):
+            return None
+        ran += event == "line"
+        if ran == line and event == "line":
+            sys.settrace(None)
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        with contextlib.suppress(KeyboardInterrupt):
+            work()
+    finally:
+        sys.settrace(before)
+    return ran
+
+
+def test_an_interrupt_between_any_two_lines_loses_and_doubles_nothing(
+    tmp_path: Path, small_parts: None
+) -> None:
+    def often(root: Path) -> Normalized:
+        return run(root, clock=ticking(), save_every_seconds=9)
+
+    lines = interrupted_at(-1, lambda: often(tmp_path / "whole"))
+    whole = contents(tmp_path / "whole")
+    for line in range(1, lines, lines // 60):
+        root = tmp_path / str(line)
+        with seam():
+            interrupted_at(line, lambda root=root: often(root))  # type: ignore[misc]
+            often(root)
+        assert contents(root) == whole, line
+
+
+def test_a_run_that_commits_by_the_clock_and_crashed_at_any_call_ends_with_the_same_bytes(
+    tmp_path: Path, small_parts: None
+) -> None:
+    run(tmp_path / "undisturbed")
+
+    def often(root: Path) -> Normalized:
+        return run(root, clock=ticking(), save_every_seconds=3)
+
+    with seam() as whole:
+        often(tmp_path / "whole")
+    assert contents(tmp_path / "whole") == contents(tmp_path / "undisturbed")
+    for at in range(1, whole.calls + 1, 3):
+        root = tmp_path / str(at)
+        assert not survives(lambda root=root: often(root), at, torn=True)
+        survives(lambda root=root: often(root), at * 7 % 11 + 1)
+        with seam():
+            often(root)
+        assert contents(root) == contents(tmp_path / "undisturbed")
+
+
+def test_an_interrupt_in_any_call_and_a_crash_after_it_end_with_the_same_bytes(
+    tmp_path: Path, small_parts: None
+) -> None:
+    with seam() as whole:
+        run(tmp_path / "whole")
+    for at in range(3, whole.calls + 1):
+        root = tmp_path / str(at)
+        with seam(at, error=KeyboardInterrupt()), contextlib.suppress(KeyboardInterrupt):
+            run(root)
+        survives(lambda root=root: run(root), 1 + at % 3, torn=True, only="write")
+        with seam():
+            run(root)
+        assert contents(root) == contents(tmp_path / "whole")
+
+
+def test_a_killed_run_does_the_rows_of_one_interval_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    for row in range(7, 40, 4):
+        root, seconds = tmp_path / str(row), itertools.count()
+        with seam() as watched, pytest.raises(Killed):
+
+            def clock(watched: Seam = watched, seconds: Any = seconds, row: int = row) -> float:
+                watched.dead = (now := next(seconds)) == row
+                if watched.dead:
+                    raise Killed
+                return float(now)
+
+            run(root, clock=clock, save_every_seconds=6)
+        caplog.clear()
+        run(root)
+        (resumed,) = re.findall(r"resuming at row (\d+)", caplog.text)
+        assert row - 8 <= int(resumed) < row
+
+
+def test_an_open_part_that_was_changed_is_named_with_the_way_out(
+    tmp_path: Path, small_parts: None
+) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, clock=stopping(3))
+    (tail,) = tmp_path.glob("*/*-tail-*.arrow")
+    flip(tail, -300)
+    with pytest.raises(CacheError, match=r"tail-\d+.arrow was changed.*rmtree"):
+        run(tmp_path)
 
 
 def test_a_part_that_was_cut_or_changed_is_named_with_the_way_out(tmp_path: Path) -> None:
@@ -138,7 +289,7 @@ def test_reasons_without_end_are_counted_together_from_a_bound_on(tmp_path: Path
 def test_after_a_power_cut_every_commit_has_its_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_writer, "PART_ROWS", 5)
+    monkeypatch.setattr(store_progress, "PART_ROWS", 5)
     for module in (store_writer, rows):
         monkeypatch.setattr(module, "READ_ROWS", 4)
     assert broken_promises(tmp_path, lambda: normalized(tmp_path, CHATS)) == []

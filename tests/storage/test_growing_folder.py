@@ -104,6 +104,71 @@ def test_a_committed_file_that_was_cut_or_changed_is_not_added_to(
     assert (keyed_folder(tmp_path).path / "a").read_bytes() == damage
 
 
+def names(root: Path) -> set[str]:
+    return {path.name for path in keyed_folder(root).path.iterdir()} - {META, "lock"}
+
+
+def test_a_dropped_file_is_there_until_the_commit_after_it_and_then_gone(tmp_path: Path) -> None:
+    with growing_folder(tmp_path) as writer:
+        writer.write("tail-1", b"one")
+        writer.advance(1, 1)
+        writer.commit(complete=False)
+        assert writer.checked("tail-1").read_bytes() == b"one"
+        writer.write("part", b"one two")
+        writer.advance(2, 2, drop=["tail-1"])
+        assert names(tmp_path) == {"tail-1", "part"}
+        writer.commit(complete=False)
+        assert names(tmp_path) == {"part"}
+    assert {*committed_record(tmp_path).files} == {"part"}
+
+
+def test_what_no_record_names_is_removed_when_the_folder_is_opened(tmp_path: Path) -> None:
+    with growing_folder(tmp_path) as writer:
+        writer.write("part", b"one")
+        writer.advance(1, 1)
+        writer.commit(complete=False)
+        writer.write("lost", b"two")
+        writer.write("forgotten", b"two")
+        writer.discard()
+    with growing_folder(tmp_path) as writer:
+        assert names(tmp_path) == {"part"}
+        writer.advance(2, 2)
+        writer.commit(complete=True)
+    assert {*committed_record(tmp_path).files} == {"part"}
+
+
+def test_an_equal_commit_writes_nothing(tmp_path: Path) -> None:
+    with growing_folder(tmp_path) as writer:
+        writer.write("part", b"one")
+        writer.advance(1, 1)
+        writer.commit(complete=False)
+        with seam() as watched:
+            writer.commit(complete=False)
+        assert "replace" not in watched.names
+        writer.commit(complete=True)
+    assert committed_record(tmp_path).complete
+
+
+def test_a_folder_that_is_complete_never_holds_a_dropped_file(tmp_path: Path) -> None:
+    def work(root: Path) -> None:
+        with growing_folder(root) as writer:
+            if not writer.done:
+                writer.write("tail", b"one")
+                writer.advance(1, 1)
+                writer.commit(complete=False)
+            writer.write("part", b"one")
+            writer.advance(1, 2, drop=["tail"])
+            writer.commit(complete=True)
+
+    with seam() as whole:
+        work(tmp_path / "whole")
+    for at in range(1, whole.calls + 1):
+        assert not survives(lambda at=at: work(tmp_path / str(at)), at)  # type: ignore[misc]
+        record = keyed_folder(tmp_path / str(at)).load(int)
+        if record is not None and record.complete:
+            assert names(tmp_path / str(at)) == {"part"}
+
+
 def write_six_parts(root: Path) -> None:
     with growing_folder(root) as writer:
         for number in range(writer.done, 6):
