@@ -127,8 +127,9 @@ class LaneProgress(NamedTuple):
 class TokenizerMetadata(TypedDict):
     """A pinned tokenizer. ``sha256``: hex, of its normalised JSON. ``vocab_size``: largest id + 1.
 
-    The last three say how it is used: always as a fast tokenizer, which adds no special token of
-    its own, and every document is followed by the end token.
+    ``use_fast`` and the two after it say how it is used: always as a fast tokenizer, which adds no
+    special token of its own, and every document is followed by the end token. ``switched_off``:
+    what its file leaves to chance, if anything.
     """
 
     repository: str
@@ -140,3 +141,4 @@ class TokenizerMetadata(TypedDict):
     use_fast: bool
     add_special_tokens: bool
     append_eos: bool
+    switched_off: NotRequired[list[str]]

@@ -20,7 +20,7 @@ MEASURED: Any = {
     "train_tokens_per_second": 1,
     "total_tokens_per_second": 1,
     "versions": {},
-    "encoder": None,
+    "encoders": [],
     "code_sha256": "",
     "source_mtimes_ns": {},
 }

@@ -19,7 +19,7 @@ from pipeline_lib.errors import DamagedFile
 from pipeline_lib.shuffling import ShuffleState
 from pipeline_lib.storage import atomic, folders, typed_json
 
-CHECKPOINT_VERSION = 1
+CHECKPOINT_VERSION = 2
 _DIGEST = "checkpoint_sha256"
 _LOG = logging.getLogger(__name__)
 

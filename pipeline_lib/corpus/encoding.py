@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import chain, islice, pairwise
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,12 +34,21 @@ _HELD_AT_MOST = 12
 class EncodingStage:
     """Encodes batches, with an encoder that it chooses on the first batch and goes on checking.
 
-    ``used``: the encoder, None until it is confirmed.
+    ``before``: the encoders of earlier sessions, in order. ``used``: the encoder of this session,
+    None until it is confirmed. A document that the fast encoder got wrong is kept as ``evidence``;
+    while that file is there, nobody goes on with the run.
     """
 
     def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
         self.used: EncoderUsed | None = None
+        self.before: list[EncoderUsed] = []
+
+    @property
+    def encoders(self) -> list[EncoderUsed]:
+        """All encoders that took part, in order; one that goes on is named once."""
+        is_another = self.used is not None and self.used not in self.before[-1:]
+        return [*self.before, self.used] if self.used and is_another else list(self.before)
 
     def run(self, batches: Closable[DocumentBatch]) -> Generator[EncodedBatch, None, None]:
         """The batches with their ids, in order.
@@ -79,14 +88,23 @@ class EncodingStage:
         if not held:
             return held
         first, chosen, reference = held[0], self._encoder, self._tokenizer.reference
+        kind = "gigatoken" if self._was_fast() else self._kind  # no way back from what is written
         with ThreadPoolExecutor(1) as pool:
             proof = pool.submit(
-                equality.confirm, reference, chosen, self._kind, first.batch.texts, first.encoded
+                equality.confirm, reference, chosen, kind, first.batch.texts, first.encoded
             )
             while not proof.done() and len(held) < _HELD_AT_MOST and (more := next(coded, None)):
                 held.append(more)
-            self._encoder = proof.result()
+            try:
+                self._encoder = proof.result()
+            except EncoderMismatch as error:
+                if self._was_fast():
+                    self._poison(error, str(error).encode())
+                raise
         return held
+
+    def _was_fast(self) -> bool:
+        return any(used["name"] != self._tokenizer.reference.name for used in self.before)
 
     def probe(self, batch: DocumentBatch, encoded: Encoded) -> None:
         """Compare the picked documents with the reference; ``EncoderMismatch`` names one."""
@@ -94,11 +112,15 @@ class EncodingStage:
             try:
                 equality.check(self._tokenizer.reference, batch.texts, encoded, index)
             except EncoderMismatch as error:
-                atomic.replace_bytes(self._evidence, batch.texts[index])
-                raise EncoderMismatch(
-                    f"{error}. The document is kept in {self._evidence}; start a fresh run in "
-                    "another output folder with --encoder tokenizers"
-                ) from error
+                self._poison(error, batch.texts[index])
+
+    def _poison(self, error: EncoderMismatch, evidence: bytes) -> NoReturn:
+        atomic.replace_bytes(self._evidence, evidence)
+        raise EncoderMismatch(
+            f"{error}. Documents that are written may have wrong ids, so nothing goes on in "
+            f"{self._evidence.parent}; the evidence is {self._evidence.name} there. Remove the "
+            "staging folder and run again with --encoder tokenizers"
+        ) from error
 
 
 class _Coded(NamedTuple):

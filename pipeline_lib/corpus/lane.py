@@ -22,7 +22,7 @@ from pipeline_lib.corpus.reader import (
     reader_metadata,
 )
 from pipeline_lib.corpus.recipe import lane_bound
-from pipeline_lib.corpus.state import BySplit, Checkpoint, EncoderUsed, LaneState
+from pipeline_lib.corpus.state import BySplit, Checkpoint, LaneState
 from pipeline_lib.engines import Prefetched
 from pipeline_lib.errors import Interrupted
 from pipeline_lib.records import LaneProgress
@@ -60,7 +60,6 @@ class Lane:
         self.seen, self.shuffle = NOTHING_VISITED, AT_THE_START
         self.left_out, self.crossed = 0, False
         self.generation = self.tokens_before = 0
-        self.encoder_before: EncoderUsed | None = None
         self.started, self.elapsed_before = job.options.clock(), 0.0
 
     def run(self) -> Checkpoint:
@@ -89,7 +88,8 @@ class Lane:
         )
         self.left_out = last.prefetched_documents_not_written
         self.crossed = bool(last.train_token_target_reached)
-        self.generation, self.encoder_before = last.generation, last.encoder
+        self.generation = last.generation
+        self.store.encoding.before = last.encoders
         self.elapsed_before = last.elapsed_seconds
         self.tokens_before = sum(writer.tokens for writer in self.store.writers.values())
         _LOG.info(
@@ -151,7 +151,7 @@ class Lane:
             source_files=dict(pinned.source.seals),
             locations=pinned.locations,
             versions=versions(),
-            encoder=self.store.encoding.used or self.encoder_before,
+            encoders=self.store.encoding.encoders,
             source_rows_visited=self.seen.rows,
             source_digest=self.seen.source_digest,
             nulls=self.seen.nulls,

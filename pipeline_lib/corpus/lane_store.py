@@ -54,6 +54,7 @@ class StagingStore:
     def restore(self) -> tuple[Checkpoint, ShuffleState] | None:
         """The last sound commit, see ``restore_lane``; files that it does not name are removed."""
         last = None
+        staging.require_sound(self._job.staging)
         if checkpoint.exists(self._folder):
             last, shuffle, self.writers = restore_lane(self._job, self._lane)
         named = {name for writer in self.writers.values() for name in writer.names()}

@@ -69,8 +69,8 @@ class SplitCounts(NamedTuple):
     tokens: int
 
 
-class FirstMeasured(TypedDict):
-    """What every version of a manifest says of its measurements.
+class AnyMeasured(TypedDict):
+    """Measurements, which may differ between runs of one recipe.
 
     ``elapsed_seconds`` is over all sessions; ``code_sha256`` covers the modules of this package.
     """
@@ -79,17 +79,21 @@ class FirstMeasured(TypedDict):
     train_tokens_per_second: int
     total_tokens_per_second: int
     versions: dict[str, str]
-    encoder: EncoderUsed | None
     code_sha256: str
 
 
-class Measured(FirstMeasured):
-    """Measurements, which may differ between runs of one recipe.
+class Measured(AnyMeasured):
+    """``encoders``: all that made ids, in order, lane by lane. ``source_mtimes_ns``: time of change
+    of each local file whose SHA-256 the content names."""
 
-    ``source_mtimes_ns``: time of change of each local file whose SHA-256 the content names.
-    """
-
+    encoders: list[EncoderUsed]
     source_mtimes_ns: dict[str, int]
+
+
+class FirstMeasured(AnyMeasured):
+    """``encoder``: the last that made ids."""
+
+    encoder: EncoderUsed | None
 
 
 class FirstContent(TypedDict):
@@ -228,6 +232,21 @@ def in_format_of(made: ManifestContent, found: Manifest) -> tuple[ManifestConten
         [*(made.keys() - known), *(f"source.{n}" for n in made["source"].keys() - source)]
     )
     return cast(ManifestContent, {**told, "source": source, "format_version": _FIRST}), missing
+
+
+def measured_in_format_of(made: Measured, found: Manifest) -> dict[str, Any]:
+    """Measurements as far as a manifest of the version of ``found`` tells them."""
+    if not is_first(found):
+        return {**made}
+    told = {name: value for name, value in made.items() if name in AnyMeasured.__annotations__}
+    return {**told, "encoder": made["encoders"][-1] if made["encoders"] else None}
+
+
+def encoders(manifest: Manifest) -> list[EncoderUsed]:
+    """The encoders that made the ids, in order, of any version."""
+    measured: Any = manifest["measured"]  # the first version names the last encoder alone
+    used = [measured["encoder"]] if is_first(manifest) else measured["encoders"]
+    return [one for one in used if one is not None]
 
 
 def rows_left_out(manifest: Manifest) -> dict[str, int]:

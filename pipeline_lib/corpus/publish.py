@@ -20,7 +20,14 @@ from pipeline_lib.corpus.manifest import (
 )
 from pipeline_lib.corpus.pinned import Pinned
 from pipeline_lib.corpus.recipe import Recipe
-from pipeline_lib.corpus.state import SPLITS, BySplit, Checkpoint, ReaderAlgorithm, ReaderMetadata
+from pipeline_lib.corpus.state import (
+    SPLITS,
+    BySplit,
+    Checkpoint,
+    EncoderUsed,
+    ReaderAlgorithm,
+    ReaderMetadata,
+)
 from pipeline_lib.errors import SourceError
 from pipeline_lib.records import ShardRecord, SourceFile
 from pipeline_lib.selection import Split
@@ -203,12 +210,20 @@ def _measured(lanes: Sequence[Checkpoint], counts: Counts) -> Measured:
         train_tokens_per_second=round(counts["train_tokens"] / max(seconds, 1e-9)),
         total_tokens_per_second=round(both / max(seconds, 1e-9)),
         versions=lanes[0].versions,
-        encoder=lanes[0].encoder,
+        encoders=_encoders(lanes),
         code_sha256=code_digest(),
         source_mtimes_ns={
             name: seal["mtime_ns"] for name in _files_read(lanes) if (seal := _sealed(lanes, name))
         },
     )
+
+
+def _encoders(lanes: Sequence[Checkpoint]) -> list[EncoderUsed]:
+    found: list[EncoderUsed] = []
+    for used in (used for lane in lanes for used in lane.encoders):
+        if used not in found[-1:]:
+            found.append(used)
+    return found
 
 
 def code_digest() -> str:

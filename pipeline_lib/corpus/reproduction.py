@@ -136,6 +136,7 @@ def _fields(
         made = typed_json.as_plain(build_manifest(pinned, lanes))
     except SourceError as error:
         return Findings([f"{path}: {error}"], 1), []
+    measured = manifest.measured_in_format_of(made["measured"], found)
     content, missing = manifest.in_format_of(manifest.content_of(made), found)
     lines = [
         f"{path}: {field.where} is {field.found}, made again it is {field.made}"
@@ -151,7 +152,7 @@ def _fields(
     )
     notes += [
         f"measured.{field.where} is {field.found}, here it is {field.made}"
-        for field in differences(made["measured"], found["measured"])
+        for field in differences(measured, found["measured"])
         if field.where.partition(".")[0] not in TIMES
     ]
     return Findings(lines, len(lines)), notes

@@ -18,6 +18,7 @@ from pipeline_lib.corpus.layout import (
     DISCARDED,
     LOCK,
     MANIFEST,
+    MISMATCH,
     OPEN,
     PAYLOAD,
     checkpoint_folders,
@@ -26,7 +27,7 @@ from pipeline_lib.corpus.layout import (
     snapshot_name,
     staging_folder,
 )
-from pipeline_lib.errors import NothingToResume, OutputExists, PipelineError
+from pipeline_lib.errors import EncoderMismatch, NothingToResume, OutputExists, PipelineError
 from pipeline_lib.storage import atomic, folders
 from pipeline_lib.storage.lock import FolderLock
 
@@ -83,6 +84,20 @@ def _require_untouched(staging: Path) -> None:
         )
 
 
+def require_sound(staging: Path) -> None:
+    """``EncoderMismatch`` if an encoder was found wrong there: what is written can not be trusted.
+
+    No encoder makes it right, because documents that are committed are not encoded again.
+    """
+    for folder in checkpoint_folders(staging):
+        if (folder / MISMATCH).exists() and not is_being_removed(staging):
+            raise EncoderMismatch(
+                f"the fast encoder gave wrong ids in the run in {staging} (evidence: "
+                f"{folder / MISMATCH}), and documents that are written are not encoded again; "
+                "remove that folder and run again with --encoder tokenizers"
+            )
+
+
 def require_fresh(output: Path) -> None:
     """``OutputExists`` unless output and staging folder are free for a fresh run."""
     staging = staging_folder(output)
@@ -108,6 +123,7 @@ def require_unfinished(output: Path) -> None:
 
 def require_fit(output: Path, resume: bool | str) -> None:
     """Refuse a run that does not fit the folders; ``resume`` is as ``prepare`` takes it."""
+    require_sound(staging_folder(output))
     if resume is False:
         require_fresh(output)
     elif resume is True:

@@ -91,7 +91,7 @@ class LaneState:
     ``source_digest``: running digest (hex) of all visited rows. ``nulls`` / ``blanks``: visited
     rows without text. ``prefetched_documents_not_written``: documents of the last batch behind the
     one that crossed the token bound. ``train_token_target_reached``: None without a token bound.
-    ``elapsed_seconds``: over all sessions.
+    ``encoders``: all that made ids for this lane, in order. ``elapsed_seconds``: over all sessions.
     """
 
     generation: int
@@ -103,7 +103,7 @@ class LaneState:
     source_files: dict[str, SourceFile]
     locations: Locations
     versions: dict[str, str]
-    encoder: EncoderUsed | None
+    encoders: list[EncoderUsed]
     source_rows_visited: int
     source_digest: str
     nulls: int

@@ -1,11 +1,13 @@
 """Tokenizers: load one, pin it, and reduce it to the settings that decide ids.
 
 The identity of a tokenizer is the SHA-256 of its normalised ``tokenizer.json``: saved truncation
-and padding are switched off (they would cut every document), the post-processor is removed, and the
+and padding are switched off (they would cut every document), so is chance (BPE dropout, sampling:
+one text would have several encodings, and the log says so), the post-processor is removed, and the
 end token is special, so that its text inside a document stays text.
 """
 
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +24,10 @@ from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
 
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
+_CHANCE = ("dropout", "alpha", "nbest_size")
+"""Fields of a model that make an encoding random."""
+_LOG = logging.getLogger(__name__)
+
 Fields = dict[str, Any]  # the form of the file is that of the tokenizers library
 
 
@@ -32,7 +38,8 @@ class Tokenizer:
     ``json``: the normalised file, UTF-8. ``sha256``: its hex digest. ``eos_token`` / ``eos_id``:
     the token that ends a document. ``vocab_bound``: largest id + 1, with added tokens and unused
     ids. ``repository`` / ``revision``: Hub repository and commit; ``"local"`` and ``sha256:...``
-    for a file. ``reference``: the encoder that defines the ids.
+    for a file. ``reference``: the encoder that defines the ids. ``switched_off``: what the file
+    leaves to chance, which is not used.
     """
 
     json: bytes
@@ -43,6 +50,7 @@ class Tokenizer:
     repository: str
     revision: str
     reference: ReferenceEncoder = field(repr=False, compare=False)
+    switched_off: tuple[str, ...] = ()
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -70,7 +78,7 @@ class Tokenizer:
 
     def metadata(self) -> TokenizerMetadata:
         """The fields that checkpoints and manifests record."""
-        return TokenizerMetadata(
+        found = TokenizerMetadata(
             repository=self.repository,
             revision=self.revision,
             sha256=self.sha256,
@@ -81,6 +89,9 @@ class Tokenizer:
             add_special_tokens=False,
             append_eos=True,
         )
+        if self.switched_off:
+            found["switched_off"] = list(self.switched_off)
+        return found
 
 
 def load_tokenizer(
@@ -169,7 +180,14 @@ def _build(
         )
     sha256 = digest.sha256_bytes(text)
     revision = revision or f"sha256:{sha256}"
-    return Tokenizer(text, sha256, eos_token, eos_id, bound, repository, revision, reference)
+    chance = tuple(f"model.{name} {value}" for name, value in _chance(fields).items())
+    if chance:
+        _LOG.warning(
+            "the tokenizer leaves encodings to chance; switched off: %s", ", ".join(chance)
+        )
+    return Tokenizer(
+        text, sha256, eos_token, eos_id, bound, repository, revision, reference, chance
+    )
 
 
 def _is_tokenizer(fields: Any) -> bool:
@@ -210,8 +228,17 @@ def _normalised(fields: Fields, eos_token: str) -> bytes:
         {**token, "special": True} if token["content"] == eos_token else token
         for token in fields.get("added_tokens") or []
     ]
-    off = {"truncation": None, "padding": None, "post_processor": None}
+    off: Fields = {"truncation": None, "padding": None, "post_processor": None}
+    if chance := _chance(fields):
+        off["model"] = {**fields["model"], **dict.fromkeys(chance)}
     return json.dumps({**fields, **off, "added_tokens": added}, ensure_ascii=False).encode()
+
+
+def _chance(fields: Fields) -> Fields:
+    """The fields of the model that make an encoding random, with their values."""
+    model = fields.get("model")
+    found = model if isinstance(model, dict) else {}
+    return {name: found[name] for name in _CHANCE if found.get(name)}
 
 
 def _largest_id(fields: Fields, reference: ReferenceEncoder) -> int:

@@ -31,7 +31,7 @@ def commit(folder: Path, generation: int, shuffle: ShuffleState = STATE, **more:
 
 
 def test_a_commit_comes_back_with_its_buffer(tmp_path: Path) -> None:
-    committed = commit(tmp_path, 1, lane=3, encoder={"name": "tokenizers", "version": "1"})
+    committed = commit(tmp_path, 1, lane=3, encoders=[{"name": "tokenizers", "version": "1"}])
     found = read_checkpoint(tmp_path / CHECKPOINT)
     assert found == committed and load_shuffle(tmp_path, found) == STATE
     assert (found.generation, found.lane, found.finished) == (1, 3, False)
@@ -51,11 +51,11 @@ def test_the_form_of_the_json_never_changes(tmp_path: Path) -> None:
     fields = json.loads((tmp_path / CHECKPOINT).read_bytes())
     assert list(fields) == [
         "checkpoint_version", "generation", "lane", "finished", "recipe", "tokenizer", "reader",
-        "source_files", "locations", "versions", "encoder", "source_rows_visited", "source_digest",
+        "source_files", "locations", "versions", "encoders", "source_rows_visited", "source_digest",
         "nulls", "blanks", "prefetched_documents_not_written", "train_token_target_reached",
         "writers", "elapsed_seconds", "cursor", "draws", "draining", "buffer", "checkpoint_sha256",
     ]  # fmt: skip
-    assert (fields["checkpoint_version"], fields["cursor"]) == (1, [2, 41])
+    assert (fields["checkpoint_version"], fields["cursor"]) == (2, [2, 41])
 
 
 def test_two_generations_and_their_snapshots_are_kept(tmp_path: Path) -> None:
@@ -163,11 +163,11 @@ def resealed(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
     return path
 
 
-@pytest.mark.parametrize("version", [9, None, "1"])
+@pytest.mark.parametrize("version", [9, None, 1])
 def test_a_checkpoint_of_another_format_names_both_formats(tmp_path: Path, version: Any) -> None:
     commit(tmp_path, 1)
     path = resealed(tmp_path / CHECKPOINT, lambda fields: fields.update(checkpoint_version=version))
-    with pytest.raises(DamagedFile, match=f"has format {version}, this program reads 1"):
+    with pytest.raises(DamagedFile, match=f"has format {version}, this program reads 2"):
         read_checkpoint(path)
 
 

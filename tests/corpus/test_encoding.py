@@ -1,20 +1,29 @@
 """Between rows and shards: ids in the right range, ends in their place, bounds kept."""
 
+import contextlib
+import itertools
+import shutil
 from collections.abc import Generator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from corpora import tokenizer_file
+from corpora import small_recipe, texts, tokenizer_file, write_parquet
+from crashes import Killed, committing
 from gigatoken import gigatoken_rs
 
+from pipeline_lib import selection
 from pipeline_lib.corpus.batches import DocumentBatch, VisitCounts
 from pipeline_lib.corpus.encoding import EncodingStage, Written, with_end_tokens, write_token_batch
 from pipeline_lib.corpus.layout import OPEN, PAYLOAD
+from pipeline_lib.corpus.options import PrepareOptions
+from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.shard_writer import ShardWriter, new_writers
+from pipeline_lib.corpus.state import EncoderUsed
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
 from pipeline_lib.selection import Split
 from pipeline_lib.shuffling import START, ShuffleState
@@ -156,9 +165,59 @@ def test_a_mismatch_found_while_running_keeps_the_document(
     chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
     running = EncodingStage(chosen, "auto", tmp_path / "evidence.txt").run(two_batches())
     next(running)
-    with pytest.raises(EncoderMismatch, match=r"evidence\.txt; start a fresh run .*--encoder tok"):
+    with pytest.raises(EncoderMismatch, match=r"evidence\.txt there. Remove .*--encoder tok"):
         next(running)
     assert (tmp_path / "evidence.txt").read_bytes() == b"bad"
+
+
+def probed_text(seed: int) -> str:
+    """A text that every run with this seed compares with the reference."""
+    prefix = selection.identity_prefix(seed)
+    many = (f"number {n}" for n in itertools.count())
+    firsts = ((text, selection.identity(prefix, text.encode())[:8]) for text in many)
+    return next(text for text, first in firsts if not int.from_bytes(first, "big") & 0xFFF)
+
+
+def test_a_run_that_met_a_mismatch_is_refused_whatever_the_encoder_until_it_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bad = probed_text(seed=1337)
+    write_parquet(tmp_path / "corpus" / "a.parquet", [*texts(60), bad])
+    recipe = small_recipe(tmp_path, shuffle_buffer=1)
+    with monkeypatch.context() as spoiled:
+        spoil_gigatoken(spoiled, bad.encode())
+        with pytest.raises(EncoderMismatch, match="Documents that are written may have wrong ids"):
+            prepare(recipe, tmp_path / "out")
+    for encoder in ("tokenizers", "auto"):
+        for resume in (True, "auto", False):
+            with pytest.raises(EncoderMismatch, match=r"out\.incomplete .*remove that folder"):
+                prepare(recipe, tmp_path / "out", resume, PrepareOptions(encoder=encoder))
+    shutil.rmtree(tmp_path / "out.incomplete")
+    made = prepare(recipe, tmp_path / "out", False, PrepareOptions(encoder="tokenizers"))
+    assert [used["name"] for used in made["measured"]["encoders"]] == ["tokenizers"]
+
+
+def test_all_encoders_that_took_part_in_a_run_are_recorded_in_order(tmp_path: Path) -> None:
+    recipe = small_recipe(tmp_path)
+    for batches, encoder in ((2, "auto"), (2, "tokenizers"), (0, "auto")):
+        with contextlib.suppress(Killed):
+            dying = DiesInBatch(batches)
+            options = committing(on_progress=dying)
+            made = prepare(recipe, tmp_path / "out", "auto", replace(options, encoder=encoder))
+    found = [used["name"] for used in made["measured"]["encoders"]]
+    assert found == ["gigatoken", "tokenizers", "gigatoken"]
+
+
+class DiesInBatch:
+    """Ends the process in a batch; 0 lets it live."""
+
+    def __init__(self, number: int) -> None:
+        self.left = number
+
+    def __call__(self, progress: Any) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise Killed
 
 
 def test_a_mismatch_in_the_first_documents_means_the_reference(
@@ -170,6 +229,31 @@ def test_a_mismatch_in_the_first_documents_means_the_reference(
     assert len(list(stage.run(two_batches()))) == 2
     assert stage.used is not None and stage.used["name"] == "tokenizers"
     assert "using the reference encoder" in caplog.text and "b'good'" in caplog.text
+
+
+def test_going_on_behind_the_fast_encoder_there_is_no_way_back_to_the_reference(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spoil_gigatoken(monkeypatch, b"good")
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
+    stage.before = [EncoderUsed(name="gigatoken", version="0")]
+    with pytest.raises(EncoderMismatch, match="Documents that are written may have wrong ids"):
+        next(stage.run(two_batches()))
+    assert b"b'good'" in (tmp_path / "evidence.txt").read_bytes()
+
+
+def test_encoders_are_kept_in_order_and_one_that_goes_on_is_named_once(tmp_path: Path) -> None:
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    stage = EncodingStage(chosen, "tokenizers", tmp_path / "evidence.txt")
+    one, two = (EncoderUsed(name=name, version="1") for name in ("gigatoken", "tokenizers"))
+    assert stage.encoders == []
+    stage.used = two
+    assert stage.encoders == [two]
+    for before, expected in (([one], [one, two]), ([one, two], [one, two]), ([two, one], 3)):
+        stage.before = before
+        assert stage.encoders == expected or len(stage.encoders) == expected
+        assert stage.before == before
 
 
 def test_an_encoder_that_can_not_be_chosen_closes_the_batches(tmp_path: Path) -> None:

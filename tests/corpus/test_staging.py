@@ -7,8 +7,15 @@ from crashes import interleaved
 from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib.corpus import staging
-from pipeline_lib.corpus.layout import CHECKPOINT, DISCARDED, LOCK, MANIFEST, staging_folder
-from pipeline_lib.errors import Locked, NothingToResume, OutputExists
+from pipeline_lib.corpus.layout import (
+    CHECKPOINT,
+    DISCARDED,
+    LOCK,
+    MANIFEST,
+    MISMATCH,
+    staging_folder,
+)
+from pipeline_lib.errors import EncoderMismatch, Locked, NothingToResume, OutputExists
 from pipeline_lib.storage import atomic, folders
 
 
@@ -54,6 +61,20 @@ def test_an_output_that_is_no_finished_run_is_left_alone(output: Path, what: str
     for check in (staging.is_published, staging.require_fresh):
         with pytest.raises(OutputExists, match=r"has no metadata\.json.*left alone; move it away"):
             check(output)
+
+
+@pytest.mark.parametrize("lane", ["", "lane_02"])
+@pytest.mark.parametrize("resume", [False, True, "auto"])
+def test_a_run_in_which_an_encoder_was_found_wrong_is_never_gone_on_with(
+    output: Path, lane: str, resume: bool | str
+) -> None:
+    committed(output, lane)
+    staging.require_fit(output, "auto")
+    (staging_folder(output) / lane / MISMATCH).write_bytes(b"a text")
+    with pytest.raises(
+        EncoderMismatch, match=r"out\.incomplete .*encoder_mismatch\.txt.*remove that"
+    ):
+        staging.require_fit(output, resume)
 
 
 @pytest.mark.parametrize("lane", ["", "lane_02"])

@@ -34,6 +34,18 @@ def word_level_json(count: int, *, hole: int = 0, special: bool = True) -> bytes
     return json.dumps(fields).encode()
 
 
+def test_chance_is_switched_off_and_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = loaded_tokenizer(tmp_path)
+    model = json.loads(tokenizer_bytes())["model"]
+    found = loaded_tokenizer(tmp_path, changed_json(model={**model, "dropout": 0.5}))
+    assert found.sha256 == plain.sha256 and found.json == plain.json
+    text = "the river " * 99
+    assert token_ids(found, text) == token_ids(plain, text)
+    assert "switched off: model.dropout 0.5" in caplog.text
+    assert found.metadata() == {**plain.metadata(), "switched_off": ["model.dropout 0.5"]}
+    assert "switched_off" not in plain.metadata()
+
+
 def loaded_tokenizer(folder: Path, data: bytes | None = None, **config: Any) -> Tokenizer:
     return load_tokenizer(tokenizer_file(folder / "tokenizer", data, **config))
 
