@@ -104,6 +104,7 @@ DATASETS: dict[str, DatasetSpec] = {
         role="encyclopedic",
         config="20231101.en",
         max_bytes=32 * GIB,
+        capped=("text",),
         columns={"title": TEXT, "text": TEXT},
         licence="CC-BY-SA-3.0 and GFDL",
         citation="Wikimedia Foundation, Wikipedia dump of 2023-11-01",

@@ -6,6 +6,7 @@ retyped column is an error; it does not silently become a column of nulls.
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 
 from pipeline_lib.errors import ColumnError
@@ -68,6 +69,21 @@ def read_bytes(array: pa.Array, kind: pa.DataType) -> int:
     if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
         return sum(read_bytes(array.field(field.name), field.type) for field in kind)
     return int(array.nbytes)
+
+
+def text_bytes(array: pa.Array, kind: pa.DataType) -> int:
+    """UTF-8 bytes of the texts in an Arrow array, counting only the struct fields of ``kind``; a
+    value that is no text counts with its Arrow bytes. No value is read."""
+    if _is_list(kind) and _is_list(array.type):
+        first, last = (array.offsets[place].as_py() for place in (0, -1))
+        return text_bytes(array.values.slice(first, last - first), kind.value_type)
+    if pa.types.is_struct(kind) and pa.types.is_struct(array.type):
+        return sum(text_bytes(array.field(field.name), field.type) for field in kind)
+    if not is_text(plain_type(array.type)):
+        return int(array.nbytes)
+    texts = array.cast(pa.large_string())
+    ends = np.frombuffer(texts.buffers()[1], np.int64)
+    return int(ends[texts.offset + len(texts)] - ends[texts.offset])
 
 
 def _fields(kind: pa.DataType) -> set[str]:

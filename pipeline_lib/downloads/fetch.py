@@ -57,7 +57,7 @@ def fetch(
     plan = plan_download(spec, options)
     features, tables = open_tables(plan, options)
     if spec.max_bytes is not None:
-        tables = row_stream.first_bytes(tables, spec.max_bytes)
+        tables = row_stream.first_bytes(tables, spec.max_bytes, spec.counted)
     folder = data_dir / name
     done = saved.save(
         folder,
@@ -101,6 +101,7 @@ def _check_origin(there: Saved, spec: DatasetSpec) -> None:
         "splits": list(spec.splits),
         "revision": pinned,
         "max_bytes": spec.max_bytes,
+        "capped": None if spec.max_bytes is None else list(spec.counted),
     }
     for key, value in wanted.items():
         found = there.origin.get(key)

@@ -5,6 +5,7 @@ the registry's types. All other formats are read by ``datasets``.
 """
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -42,8 +43,22 @@ def _open_parquet(plan: DownloadPlan, options: FetchOptions) -> tuple["datasets.
     paths, rows = _fetch_enough(plan, names, options)
     found = row_stream.parquet_schema(paths, plan.spec.columns)
     features = _features(plan, found)
-    tables = row_stream.parquet_tables(paths, features.arrow_schema)
+    more = _fetch_more(plan, names, len(paths), options)
+    tables = row_stream.parquet_tables(chain(paths, more), features.arrow_schema)
     return features, _limited(plan, tables, rows, options)
+
+
+def _fetch_more(
+    plan: DownloadPlan, names: list[str], done: int, options: FetchOptions
+) -> Iterator[Path]:
+    """Under a cap in bytes: further files, fetched only if those that are there end below it.
+
+    Footers tell more bytes than the text has.
+    """
+    if plan.spec.max_bytes is None or (options.limited and not plan.spec.streaming):
+        return
+    for place, name in enumerate(names[done:], done):
+        yield _fetch_file(plan, name, place, options)
 
 
 def _fetch_enough(
@@ -54,7 +69,7 @@ def _fetch_enough(
     rows = size = 0
     for name in names:
         paths.append(_fetch_file(plan, name, len(paths), options))
-        more_rows, more_bytes = row_stream.parquet_size(paths[-1])
+        more_rows, more_bytes = row_stream.parquet_size(paths[-1], plan.spec.counted)
         rows, size = rows + more_rows, size + more_bytes
         if options.limited and rows >= options.limit:
             break

@@ -119,6 +119,7 @@ def origin(plan: DownloadPlan, options: FetchOptions) -> Origin:
         "licence": spec.licence,
         "gated": plan.listing.gated,
         "max_bytes": spec.max_bytes,
+        "capped": None if spec.max_bytes is None else list(spec.counted),
         "limit": options.limit,
         "seed": options.seed if options.limited and not spec.streaming else None,
         "stated_rows": plan.stated_rows,

@@ -31,7 +31,8 @@ class DatasetSpec:
       ``parquet``: the branch of converted Parquet files, which is read instead of the originals.
     - ``streaming``: rows are read in stored order, and only as many as a limit needs; else a limit
       takes a seeded sample.
-    - ``max_bytes``: the longest start of the rows within so many Arrow bytes is saved.
+    - ``max_bytes``: the longest start of the rows is saved whose text has at most so many UTF-8
+      bytes. ``capped``: the columns whose text counts; empty: all of ``columns``.
     - ``gated``: the Hub asks for accepted terms and a token.
     - ``group``: the column that holds the rows of one message tree together. Such a data set is
       fetched whole, because a limit would cut trees.
@@ -49,6 +50,7 @@ class DatasetSpec:
     streaming: bool = False
     parquet: str | None = None
     max_bytes: int | None = None
+    capped: tuple[str, ...] = ()
     gated: bool = False
     group: str | None = None
     disabled: str = ""
@@ -60,8 +62,15 @@ class DatasetSpec:
             raise ValueError(f"{self.path} needs at least one column and one split")
         if self.max_bytes is not None and self.max_bytes <= 0:
             raise ValueError(f"max_bytes of {self.path} is {self.max_bytes}; expected > 0")
+        if unknown := [name for name in self.capped if name not in self.columns]:
+            raise ValueError(f"capped of {self.path} names {unknown}; expected some of its columns")
         if self.parquet is not None and self.config is None:
             raise ValueError(f"{self.path} is read from {self.parquet}, which needs a config name")
+
+    @property
+    def counted(self) -> Columns:
+        """The columns whose text ``max_bytes`` counts, with their types."""
+        return {name: self.columns[name] for name in self.capped or self.columns}
 
     @property
     def enabled(self) -> bool:

@@ -40,8 +40,9 @@ class OriginFile(TypedDict):
 
 
 class Origin(TypedDict, total=False):
-    """Where the rows of a data set come from. ``limit`` is in rows (-1: all), ``max_bytes`` in
-    Arrow bytes.
+    """Where the rows of a data set come from.
+
+    ``limit`` is in rows (-1: all), ``max_bytes`` in UTF-8 bytes of text in the columns ``capped``.
 
     A sample that is made offline has no repository, so it has fewer of the fields.
     """
@@ -54,6 +55,7 @@ class Origin(TypedDict, total=False):
     licence: str
     gated: bool
     max_bytes: int | None
+    capped: list[str] | None
     limit: int
     seed: int | None
     stated_rows: int | None

@@ -106,26 +106,30 @@ def to_fetch(listing: client.RepoListing, names: Iterable[str]) -> int:
 
 
 class _Whole(NamedTuple):
-    """All of a data set: rows, Arrow bytes, the share that is read, how this is known."""
+    """All of a data set: rows, Arrow bytes, the share that is read, how this is known.
+
+    ``counted``: the share that a cap in bytes counts.
+    """
 
     rows: int | None
     size: int | None
     share: float | None
     note: str
+    counted: float | None = None
 
 
 def _whole(plan: DownloadPlan, options: FetchOptions) -> _Whole:
-    columns, is_parquet = plan.spec.columns, plan.builder == "parquet"
+    is_parquet = plan.builder == "parquet"
     if plan.stated_rows and plan.stated_bytes:
-        share = None
+        whole = _Whole(plan.stated_rows, plan.stated_bytes, None, "from the card")
         if is_parquet:  # the stated size is good without the share, so a footer may be unreadable
             with contextlib.suppress(PipelineError):
-                share = _share_read(_footers(plan, options, 1), columns)
-        return _Whole(plan.stated_rows, plan.stated_bytes, share, "from the card")
+                whole = _with_shares(whole, _footers(plan, options, 1), plan.spec)
+        return whole
     if is_parquet:
         footers = _footers(plan, options, len(plan.files))
         rows, size = sum(f.rows for f in footers), sum(f.arrow_bytes for f in footers)
-        return _Whole(rows, size, _share_read(footers, columns), "from parquet footers")
+        return _with_shares(_Whole(rows, size, None, "from parquet footers"), footers, plan.spec)
     factors = [_FACTORS.get(Path(name).suffix, 0.0) for name in plan.names]
     if not all(factors) or not factors:
         return _Whole(None, None, None, "format of unknown density")
@@ -137,6 +141,11 @@ def _whole(plan: DownloadPlan, options: FetchOptions) -> _Whole:
 def _footers(plan: DownloadPlan, options: FetchOptions, count: int) -> list[RemoteFooter]:
     names = plan.names[:count]
     return [remote_footer(plan.listing, name, retries=options.retries) for name in names]
+
+
+def _with_shares(whole: _Whole, footers: Sequence[RemoteFooter], spec: DatasetSpec) -> _Whole:
+    read, counted = (_share_read(footers, columns) for columns in (spec.columns, spec.counted))
+    return whole._replace(share=read, counted=counted)
 
 
 def _share_read(footers: Sequence[RemoteFooter], columns: Columns) -> float | None:
@@ -185,7 +194,7 @@ def _share_kept(spec: DatasetSpec, whole: _Whole, options: FetchOptions) -> floa
     if options.limited and rows and spec.group is None:
         share = min(options.limit / rows, 1.0)
     if spec.max_bytes is not None and size:
-        share = min(share, spec.max_bytes / size)
+        share = min(share, spec.max_bytes / (size * (whole.counted or 1.0)))
     return share
 
 

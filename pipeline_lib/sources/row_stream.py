@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from pipeline_lib.columns import Columns, check_columns, plain_type
+from pipeline_lib.columns import Columns, check_columns, is_read, plain_type, text_bytes
 from pipeline_lib.errors import ColumnError, DamagedFile
 from pipeline_lib.sources.parquet import open_file
 
@@ -46,11 +46,13 @@ def parquet_schema(paths: Sequence[Path], columns: Columns) -> pa.Schema:
     return schema
 
 
-def parquet_size(path: Path) -> tuple[int, int]:
-    """Rows and uncompressed bytes of a file, by its footer."""
+def parquet_size(path: Path, columns: Columns) -> tuple[int, int]:
+    """Rows of a file, and uncompressed bytes of what ``columns`` names in it, by its footer."""
     with open_file(path) as file:
         groups = [file.metadata.row_group(g) for g in range(file.num_row_groups)]
-        return file.metadata.num_rows, sum(group.total_byte_size for group in groups)
+        leaves = [group.column(c) for group in groups for c in range(group.num_columns)]
+        read = [leaf for leaf in leaves if is_read(leaf.path_in_schema, columns)]
+        return file.metadata.num_rows, sum(leaf.total_uncompressed_size for leaf in read)
 
 
 def parquet_tables(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.Table]:
@@ -87,13 +89,14 @@ def first_rows(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
             return
 
 
-def first_bytes(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """The longest start of the rows that fits into ``limit`` Arrow bytes."""
+def first_bytes(tables: Iterable[pa.Table], limit: int, columns: Columns) -> Iterator[pa.Table]:
+    """The longest start of the rows whose text in ``columns`` fits into ``limit`` UTF-8 bytes."""
     for table in tables:
-        if table.nbytes > limit:
-            yield table.slice(0, _rows_within(table, limit))
+        size = _text_bytes(table, columns)
+        if size > limit:
+            yield table.slice(0, _rows_within(table, limit, columns))
             return
-        limit -= table.nbytes
+        limit -= size
         yield table
 
 
@@ -135,9 +138,18 @@ def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held).combine_chunks()
 
 
-def _rows_within(table: pa.Table, limit: int) -> int:
+def _text_bytes(table: pa.Table, columns: Columns) -> int:
+    return sum(
+        text_bytes(chunk, kind)
+        for name, kind in columns.items()
+        for chunk in table.column(name).chunks
+    )
+
+
+def _rows_within(table: pa.Table, limit: int, columns: Columns) -> int:
     low, high = 0, table.num_rows
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if table.slice(0, middle).nbytes <= limit else (low, middle - 1)
+        fits = _text_bytes(table.slice(0, middle), columns) <= limit
+        low, high = (middle, high) if fits else (low, middle - 1)
     return low

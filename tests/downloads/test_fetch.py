@@ -62,7 +62,28 @@ def test_trees_are_never_cut_by_a_limit(hub: Hub, tmp_path: Path) -> None:
 def test_a_byte_limit_keeps_a_prefix(hub: Hub, tmp_path: Path) -> None:
     publish(hub, *(texts(*("x" * 100 for _ in range(10))) for _ in range(4)))
     done = get(tmp_path, spec(max_bytes=1_300))
-    assert 10 < done.rows < 13
+    assert done.rows == 13
+
+
+def test_a_byte_limit_counts_the_text_and_no_other_column(hub: Hub, tmp_path: Path) -> None:
+    other = ["http://" * 50] * 10
+    publish(hub, *(texts(*["x" * 100] * 10).append_column("url", [other]) for _ in range(4)))
+    done = get(tmp_path, spec(max_bytes=1_300))
+    assert done.rows == 13 and done.origin["capped"] == ["text"]
+
+
+def test_files_are_fetched_until_their_text_fills_a_byte_limit(hub: Hub, tmp_path: Path) -> None:
+    """A footer tells a little more than the text of a file, so it alone would stop too early."""
+    publish(hub, *(texts(*(f"{n}{row}" * 50 for row in range(10))) for n in range(4)))
+    assert get(tmp_path, spec(max_bytes=2_100)).rows == 21
+
+
+def test_a_copy_that_was_cut_by_another_count_is_refused(hub: Hub, tmp_path: Path) -> None:
+    publish(hub, texts(*"abc").append_column("url", [["d", "e", "f"]]))
+    both = {"text": pa.string(), "url": pa.string()}
+    get_all(tmp_path, chat=spec(max_bytes=9, columns=both))
+    outcome = get_all(tmp_path, chat=spec(max_bytes=9, columns=both, capped=("text",)))["chat"]
+    assert "capped = ['text', 'url'], download_data.py says ['text']" in outcome.detail
 
 
 def test_a_smaller_sample_on_disk_is_replaced_by_a_larger_one(hub: Hub, tmp_path: Path) -> None:

@@ -7,7 +7,13 @@ from pipeline_lib.downloads.registry import check_name, choose_datasets
 
 
 def test_a_source_that_can_not_be_meant_is_refused() -> None:
-    for wrong in ({"role": "poetry"}, {"columns": {}}, {"splits": ()}, {"max_bytes": 0}):
+    for wrong in (
+        {"role": "poetry"},
+        {"columns": {}},
+        {"splits": ()},
+        {"max_bytes": 0},
+        {"capped": ("other",)},
+    ):
         with pytest.raises(ValueError, match="acme/chat"):
             spec(**wrong)
     with pytest.raises(ValueError, match="needs a config name"):

@@ -189,3 +189,14 @@ def test_a_larger_limit_never_costs_less(hub: Hub, tmp_path: Path) -> None:
         costs = [getattr(size, name) for size in found]
         assert costs == sorted(costs), name
     assert found[-1] == look(tmp_path)
+
+
+def test_a_byte_cap_is_sized_by_the_text_that_it_counts(hub: Hub, tmp_path: Path) -> None:
+    wide = [table.append_column("url", table.column("text")) for table in TABLES[:2]]
+    publish_dataset(hub, "acme/chat", {"default": {"train": wide}})
+    text = sum(len(value) for value in TABLE.column("text").to_pylist())
+    kind = spec(max_bytes=text)
+    chat = look(tmp_path, kind=kind)
+    done = fetch.fetch("chat", kind, tmp_path, FetchOptions(retries=QUICK))
+    assert done.rows == 400 and chat.rows == pytest.approx(400, rel=0.02)
+    assert done.size == pytest.approx(chat.saved, rel=0.1)

@@ -32,6 +32,9 @@ def read(*paths: Path) -> list[str | None]:
     return [row for table in tables for row in table.column("text").to_pylist()]
 
 
+NUMBERS = {"n": pa.int64()}
+
+
 def numbers(*sizes: int) -> Iterator[pa.Table]:
     start = 0
     for size in sizes:
@@ -105,18 +108,30 @@ def test_first_rows_stops_where_it_should() -> None:
 
 
 def test_first_bytes_keeps_the_longest_prefix_that_fits() -> None:
-    assert seen(row_stream.first_bytes(numbers(3, 3, 3), 8 * 5)) == [0, 1, 2, 3, 4]
-    assert seen(row_stream.first_bytes(numbers(3, 3), 8 * 5 + 7)) == [0, 1, 2, 3, 4]
-    assert seen(row_stream.first_bytes(numbers(3), 7)) == []
-    assert seen(row_stream.first_bytes(numbers(3, 3), 1 << 20)) == [0, 1, 2, 3, 4, 5]
+    assert seen(row_stream.first_bytes(numbers(3, 3, 3), 8 * 5, NUMBERS)) == [0, 1, 2, 3, 4]
+    assert seen(row_stream.first_bytes(numbers(3, 3), 8 * 5 + 7, NUMBERS)) == [0, 1, 2, 3, 4]
+    assert seen(row_stream.first_bytes(numbers(3), 7, NUMBERS)) == []
+    assert seen(row_stream.first_bytes(numbers(3, 3), 1 << 20, NUMBERS)) == [0, 1, 2, 3, 4, 5]
 
 
-def test_a_byte_limit_counts_the_text_by_its_offsets() -> None:
-    rows = pa.table({"text": pa.array(["aaaa", "b" * 1000, "cccc"])})
-    (kept,) = row_stream.first_bytes([rows], 900)
-    assert kept.column("text").to_pylist() == ["aaaa"]
-    (kept,) = row_stream.first_bytes([rows], 1_100)
-    assert kept.num_rows == 3
+def test_a_byte_limit_counts_the_text_of_the_wanted_columns_alone() -> None:
+    texts = ["aaaa", "é" * 500, None, "cccc", ""]
+    rows = pa.table({"text": pa.array(texts), "url": pa.array(["http://" * 99] * 5)})
+    for kind in (pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())):
+        found = rows.set_column(0, "text", rows.column("text").cast(kind))
+        for limit, count in ((3, 0), (4, 1), (1_003, 1), (1_004, 3), (1_007, 3), (1_008, 5)):
+            (kept,) = row_stream.first_bytes([found], limit, {"text": pa.string()})
+            assert (kept.num_rows, kept.column_names) == (count, ["text", "url"])
+
+
+def test_a_byte_limit_counts_the_texts_inside_lists_and_structs() -> None:
+    turns = pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())]))
+    wanted = {"turns": pa.list_(pa.struct([("content", pa.string())]))}
+    row = [{"role": "user", "content": "1234"}, {"role": "assistant", "content": "56"}]
+    rows = pa.table({"turns": pa.array([row, None, [], row, row], turns)}).slice(1)
+    for limit, count in ((5, 2), (6, 3), (11, 3), (12, 4)):
+        (kept,) = row_stream.first_bytes([rows], limit, wanted)
+        assert kept.num_rows == count
 
 
 def test_picked_rows_are_found_across_tables() -> None:
