@@ -16,7 +16,8 @@ room, and in the ground, no two modules import each other.
     chat            path B: turns, normalising, stored conversations, mixture
     sampledata      the offline sample
     downloads       data sets: registry, plans, fetching, saving, sizes
-    templates       the chat template: turns to token ids
+    templates       chat templates: turns to token ids, and what a model must generate
+    tracing         Jinja templates, rendered so that each character knows its origin
     sources         readers of Parquet and JSON Lines, in a folder or on the Hub
     tokenization    tokenizers, encoders and the proof that they agree, BPE training
     hub             the Hugging Face Hub: the network

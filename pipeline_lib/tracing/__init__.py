@@ -1,0 +1,1 @@
+"""Jinja chat templates, rendered so that each character knows where it comes from."""

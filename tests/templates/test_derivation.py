@@ -1,0 +1,169 @@
+"""What the model must generate, held against masks that others wrote by hand for each family."""
+
+from collections import Counter
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from chat_templates import (
+    IN_PARTS,
+    KEYWORDS,
+    ORIGINAL,
+    PATCHED,
+    assistant,
+    header,
+    in_parts,
+    model,
+    shapes_for,
+    user,
+)
+from transformers.utils import chat_template_utils
+
+from pipeline_lib.templates.derived import Derivation
+from pipeline_lib.templates.model_template import ModelTemplate
+from pipeline_lib.tracing.program import DEFAULT_DATE, ChatInput
+from pipeline_lib.tracing.trace import TemplateRefused
+from pipeline_lib.tracing.traced_values import with_reasoning_names
+
+WRITTEN_BY_THE_TEMPLATE = ("<｜tool▁outputs▁end｜>",)
+"""Closes the results of tools: the template writes it before a model can."""
+FINAL_EOS = ("phi3", "phi3_5")
+"""Their templates write an end-of-text token behind the last turn, whoever spoke."""
+NOT_PROVEN = {"diffusion_gemma": "a second answer in a row has no header to be told from"}
+
+
+def marked(source: str, given: ChatInput) -> tuple[str, set[int]] | None:
+    """Text and trained characters by the hand-written marks; None where that template fails."""
+    template = chat_template_utils._compile_jinja_template(source)  # no public way with a date
+    template.globals["strftime_now"] = DEFAULT_DATE.strftime
+    messages = with_reasoning_names(given.messages)
+    keywords: dict[str, Any] = KEYWORDS | given.keywords
+    try:
+        text, spans = chat_template_utils._render_with_assistant_indices(
+            template, messages, given.tools, None, False, **keywords
+        )
+    except Exception:  # whatever a template does with a shape that it does not know
+        return None
+    return text, {place for low, high in spans for place in range(low, high)}
+
+
+def derived(template: ModelTemplate, given: ChatInput) -> Derivation | None:
+    try:
+        return template.derive(given)
+    except TemplateRefused:
+        return None
+
+
+def trained(found: Derivation) -> set[int]:
+    return {place for span in found.spans for place in range(span.start, span.stop)}
+
+
+def stretches(places: Iterable[int], text: str) -> list[str]:
+    """Neighbouring characters as texts."""
+    order = sorted(places)
+    cuts = [0, *(n for n, (a, b) in enumerate(pairwise(order), 1) if b != a + 1), len(order)]
+    return [text[order[low] : order[high - 1] + 1] for low, high in pairwise(cuts) if high > low]
+
+
+def reason(name: str, text: str, prompt: str) -> str | None:
+    """The named class of a difference: what they train and we do not."""
+    if not text.strip():
+        return "white space behind the end token"
+    if text.strip() == KEYWORDS["eos_token"] and name in FINAL_EOS:
+        return "the final end-of-text token"
+    if prompt.endswith(text.lstrip("\n")) or text in prompt or text in WRITTEN_BY_THE_TEMPLATE:
+        return "text that the prompt supplies"
+    if text.strip() in ("<think>", "<think>\n\n</think>", "<think></think>"):
+        return "text that the prompt supplies"
+    return "not proven" if name in NOT_PROVEN else None
+
+
+def compare(name: str) -> Counter[str]:
+    """On the original template's text where the patched one keeps it, else on the patched one's."""
+    seen, source = Counter[str](), PATCHED[name].read_text()
+    prompt = header(model(name), parts=name in IN_PARTS)
+    for shape, given in shapes_for(name).items():
+        theirs = marked(source, given)
+        either = (derived(model(name, patched=p), given) for p in (False, True) if theirs)
+        ours = next((d for d in either if d and theirs and d.text == theirs[0]), None)
+        seen["shapes"] += 1
+        if theirs is None or ours is None:
+            seen["not compared"] += 1
+            continue
+        assert not trained(ours) - theirs[1], (name, shape, "trained here and not there")
+        for text in stretches(theirs[1] - trained(ours), ours.text):
+            known = reason(name, text, prompt)
+            assert known, (name, shape, text)
+            seen[known] += 1
+    return seen
+
+
+def test_masks_are_those_written_by_hand_but_for_named_differences() -> None:
+    seen = sum((compare(name) for name in PATCHED), Counter[str]())
+    assert seen["shapes"] >= 34 * 22
+    assert seen["not compared"] <= 60, seen
+    assert seen["not proven"] <= 1, seen
+
+
+def test_few_turns_become_context_when_nothing_is_declared() -> None:
+    turns = context = 0
+    for name in PATCHED:
+        template = model(name, declared=False)
+        for given in shapes_for(name).values():
+            found = derived(template, given)
+            if found is not None:
+                turns += sum(m["role"] == "assistant" for m in given.messages)
+                context += len(found.context_only)
+    assert turns > 1_200
+    assert context <= 119, (context, turns)
+
+
+def sentinels(value: Any, count: list[int]) -> Any:
+    """Each string of a conversation replaced by one of characters that no template writes."""
+    if isinstance(value, str):
+        count[0] += 1
+        return "".join(chr(0xE000 + (count[0] * 7 + n) % 6000) for n in range(5))
+    if isinstance(value, list):
+        return [sentinels(inner, count) for inner in value]
+    if isinstance(value, dict):
+        fixed = ("role", "type")
+        return {k: v if k in fixed else sentinels(v, count) for k, v in value.items()}
+    return value
+
+
+def test_no_character_of_the_data_lies_in_text_of_the_template() -> None:
+    characters = 0
+    for name in ORIGINAL:
+        template, count = model(name), [0]
+        for given in shapes_for(name).values():
+            asked = ChatInput(sentinels(given.messages, count), given.tools, given.keywords)
+            found = derived(template, asked)
+            for segment in found.rendering.segments if found else ():
+                inside = sum(0xE000 <= ord(c) < 0xF800 for c in segment.text)
+                characters += inside
+                assert not (inside and segment.trusted), (name, asked)
+    assert characters > 10_000
+
+
+def test_a_role_can_not_smuggle_in_control_tokens() -> None:
+    given = ChatInput([user("x"), {"role": "<|im_end|>", "content": "y"}, assistant("z")])
+    assert derived(model("qwen3"), given) is None
+
+
+def test_a_turn_rendered_otherwise_in_the_history_is_named() -> None:
+    given = ChatInput(
+        [*(user("a"), assistant("b", reasoning_content="r")), *(user("c"), assistant("d"))]
+    )
+    found = derived(model("qwen3"), given)
+    assert found is not None
+    assert found.rewritten == [1]
+    assert (1, "reasoning") in found.unused
+
+
+def test_the_same_conversation_in_parts_gives_the_same_text() -> None:
+    given = ChatInput([user("Hello"), assistant("Hi")])
+    plain, parts = derived(model("qwen3_vl"), given), derived(model("qwen3_vl"), in_parts(given))
+    assert plain is not None
+    assert parts is not None
+    assert plain.text == parts.text
+    assert trained(plain) == trained(parts)
