@@ -7,6 +7,7 @@
     │   └── SourceChanged      the source differs from the one the run started with
     ├── HubError               a request to the Hub failed
     ├── TokenizerError         a tokenizer can not be used
+    │   └── TextRefused        the library of a tokenizer raises on a text
     ├── EncoderMismatch        the fast encoder and the reference disagree
     ├── OutputExists           the output path already exists
     ├── NothingToResume        there is no unfinished run to resume
@@ -51,6 +52,10 @@ class HubError(PipelineError):
 
 class TokenizerError(PipelineError):
     """A tokenizer is missing, has no ``tokenizer.json``, or lacks a needed token."""
+
+
+class TextRefused(TokenizerError):
+    """The library of a tokenizer can not encode a text."""
 
 
 class EncoderMismatch(PipelineError):

@@ -51,6 +51,8 @@ class ShardRecord(TypedDict):
 
     ``first_document``: the number, within the split, of the first document that has a token in the
     shard. ``first_token``: the number of tokens of that document that are in earlier shards.
+    ``first_row``: the visited row, in the lane, from which that document came; the first version
+    has none.
     """
 
     file: str
@@ -58,6 +60,7 @@ class ShardRecord(TypedDict):
     sha256: str
     first_document: int
     first_token: int
+    first_row: NotRequired[int]
 
 
 class OpenShard(TypedDict):
@@ -68,6 +71,7 @@ class OpenShard(TypedDict):
     sha256: str
     first_document: int
     first_token: int
+    first_row: int
 
 
 class WriterState(TypedDict):
@@ -129,7 +133,8 @@ class TokenizerMetadata(TypedDict):
 
     ``use_fast`` and the two after it say how it is used: always as a fast tokenizer, which adds no
     special token of its own, and every document is followed by the end token. ``switched_off``:
-    what its file leaves to chance, if anything.
+    what its file leaves to chance, if anything. ``unspelled_bytes``: bytes that its vocabulary has
+    no token for, if any.
     """
 
     repository: str
@@ -142,3 +147,4 @@ class TokenizerMetadata(TypedDict):
     add_special_tokens: bool
     append_eos: bool
     switched_off: NotRequired[list[str]]
+    unspelled_bytes: NotRequired[list[int]]

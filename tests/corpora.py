@@ -145,7 +145,9 @@ def lane_state(**changes: Any) -> LaneState:
         "generation": 1, "lane": 0, "finished": False, "recipe": Recipe(dataset="folder").fields(),
         "tokenizer": tokenizer, "reader": reader, "source_files": {},
         "locations": Locations(dataset="/corpus", tokenizer="/tokenizer"), "versions": {},
-        "encoders": [], "source_rows_visited": 0, "source_digest": "00" * 32, "nulls": 0,
+        "encoders": [], "rejected": {}, "first_rejected": [],
+        "losses": {"unknown_tokens": 0, "compared": 0, "lost": 0},
+        "source_rows_visited": 0, "source_digest": "00" * 32, "nulls": 0,
         "blanks": 0, "prefetched_documents_not_written": 0, "train_token_target_reached": None,
         "writers": BySplit(train=nothing, val=nothing), "elapsed_seconds": 0.0,
     }  # fmt: skip

@@ -21,6 +21,9 @@ MEASURED: Any = {
     "total_tokens_per_second": 1,
     "versions": {},
     "encoders": [],
+    "first_rejected": [],
+    "decoded_again": 0,
+    "decoded_with_loss": 0,
     "code_sha256": "",
     "source_mtimes_ns": {},
 }
@@ -67,4 +70,5 @@ def _content(tokens: int, documents: int, dtype: str, shards: list[dict[str, Any
         "reader": READER,
         "rows_left_out": {"null": 0, "blank": 0},
         "lanes": [lane_end(recipe, 0, documents, tokens, crossed=False)],
+        "unknown_tokens": 0,
     }

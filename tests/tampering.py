@@ -95,6 +95,8 @@ def _write(
     folder: Path, split: str, lane: int, documents: list[list[int]], fields: dict[str, Any]
 ) -> Iterator[dict[str, Any]]:
     capacity, lanes = fields["recipe"]["shard_tokens"], fields["recipe"]["lanes"]
+    rows = {shard["file"]: shard["first_row"] for shard in fields["shards"][split]}
+    last = max(rows.values(), default=0)  # of a shard that is new no row is known
     ids = np.array([token for d in documents for token in d], fields["dtype"])
     starts = np.array([0, *itertools.accumulate(map(len, documents))][:-1])
     for number, start in enumerate(range(0, len(ids), capacity)):
@@ -104,6 +106,7 @@ def _write(
         yield {
             "file": name, "tokens": len(part), "sha256": save_array(folder / name, part).sha256,
             "first_document": owner, "first_token": start - int(starts[owner]),
+            "first_row": rows.get(name, last),
         }  # fmt: skip
 
 

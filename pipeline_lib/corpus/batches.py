@@ -47,7 +47,8 @@ class DocumentBatch(NamedTuple):
     validation. ``positions`` (int64, one for each text): its place in the batch's visited order.
     ``probes``: indices of the texts whose ids are compared with the reference. ``seen`` and
     ``shuffle`` are the state behind the batch's last row; ``shuffle.buffer`` is empty unless
-    ``commit``, which says that a commit is due behind this batch.
+    ``commit``, which says that a commit is due behind this batch. ``first_row``: the number, in the
+    lane, of the batch's first visited row.
     """
 
     texts: list[bytes]
@@ -57,6 +58,15 @@ class DocumentBatch(NamedTuple):
     seen: VisitCounts
     shuffle: ShuffleState
     commit: bool
+    first_row: int = 0
+
+    def row_of(self, index: int) -> int:
+        """The visited row of a text, counted in the lane."""
+        return self.first_row + int(self.positions[index])
+
+    def alone(self, text: bytes) -> "DocumentBatch":
+        """A batch of one text."""
+        return self._replace(texts=[text], train=1, positions=np.zeros(1, np.int64), probes=[])
 
 
 def is_blank(text: bytes) -> bool:
@@ -118,6 +128,7 @@ class Batcher:
             seen=self.seen,
             shuffle=shuffle,
             commit=commit,
+            first_row=before.rows,
         )
 
     def _visit(self, rows: list[Row]) -> "_Visited":

@@ -25,9 +25,11 @@ _IDS = 8
 
 
 class OtherEncoding(NamedTuple):
-    """A document that the reference encodes otherwise: its first ids, by each."""
+    """A document that the reference encodes otherwise: its number in its split of the lane, the
+    visited row it came from, and its first ids, by each."""
 
     document: NumberedDocument
+    row: int
     reference: list[int]
     found: list[int]
 
@@ -56,9 +58,8 @@ class CheckedEncoding(EncodingStage):
             if not np.array_equal(expected, found):
                 self.different += 1
                 document = self._numbered(batch, index)
-                self.others.append(
-                    OtherEncoding(document, expected[:_IDS].tolist(), found[:_IDS].tolist())
-                )
+                ids = (expected[:_IDS].tolist(), found[:_IDS].tolist())
+                self.others.append(OtherEncoding(document, batch.row_of(index), *ids))
         del self.others[SHOWN:]
         self._before["train"] += batch.train
         self._before["val"] += len(batch.texts) - batch.train

@@ -108,4 +108,14 @@ def left_out(metadata: Manifest) -> str:
     behind = metadata["counts"]["prefetched_documents_not_written"]
     reasons = {**manifest.rows_left_out(metadata), "behind the bound": behind}
     found = [f"{rows:,} {reason}" for reason, rows in reasons.items() if rows]
-    return f"left out {', '.join(found) or 'no row'}"
+    return f"left out {', '.join(found) or 'no row'}{_lost(metadata)}"
+
+
+def _lost(metadata: Manifest) -> str:
+    if manifest.is_first(metadata):
+        return ""
+    measured, unknown = metadata["measured"], metadata["unknown_tokens"]
+    said = f"; {unknown:,} unknown tokens" if unknown else ""
+    if lost := measured["decoded_with_loss"]:
+        said += f"; text lost in {lost:,} of {measured['decoded_again']:,} documents decoded again"
+    return said

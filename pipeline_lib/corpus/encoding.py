@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.corpus.batches import DocumentBatch
+from pipeline_lib.corpus.rejects import EncodedBatch, sort_out
 from pipeline_lib.corpus.shard_cutter import ShardCutter
 from pipeline_lib.corpus.state import EncoderUsed
 from pipeline_lib.engines import Closable, in_threads
@@ -24,9 +25,11 @@ from pipeline_lib.selection import Split
 from pipeline_lib.storage import atomic
 from pipeline_lib.tokenization import equality
 from pipeline_lib.tokenization.reference import Encoded, Encoder
+from pipeline_lib.tokenization.refusals import Answer, encode_each
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-EncodedBatch = tuple[DocumentBatch, Encoded]
+_DECODED_FIRST = 32
+"""Documents of a lane's first batch that are decoded again, to see whether text is lost."""
 _HELD_AT_MOST = 12
 """Batches that are encoded and held back while the first one is compared with the reference."""
 
@@ -63,12 +66,14 @@ class EncodingStage:
             with closing(in_threads(self._encode, batches, chosen.threads)) as coded:
                 held = self._confirm(coded)
                 self.used = EncoderUsed(name=self._encoder.name, version=self._encoder.version)
-                for batch, encoded, by in chain(_emptied(held), coded):
+                for batch, answer, by in chain(_emptied(held), coded):
                     if by is not self._encoder:  # the one that was not confirmed
-                        encoded = self._encoder.encode(batch.texts)
-                    elif by is not reference:
-                        self.probe(batch, encoded)
-                    yield batch, encoded
+                        answer = encode_each(self._encoder, batch.texts)
+                    found = self._sorted_out(batch, answer)
+                    if by is self._encoder and by is not reference:
+                        self._check_rejected(found)
+                        self.probe(found.batch, found.encoded)
+                    yield found
 
     def drop_cache(self) -> None:
         """Free the memory in which the encoder remembers words; only after the first batch."""
@@ -76,7 +81,32 @@ class EncodingStage:
 
     def _encode(self, batch: DocumentBatch) -> "_Coded":
         encoder = self._encoder
-        return _Coded(batch, encoder.encode(batch.texts), encoder)
+        return _Coded(batch, encode_each(encoder, batch.texts), encoder)
+
+    def _sorted_out(self, batch: DocumentBatch, answer: Answer) -> EncodedBatch:
+        """The documents that have ids; all or some of them are decoded again, to count losses."""
+        found = sort_out(batch, answer.encoded, answer.refused, self._tokenizer.eos_id)
+        count = len(found.batch.texts)
+        first = range(0 if batch.first_row else min(_DECODED_FIRST, count))
+        everything = self._tokenizer.losses.in_silence
+        some = (n for n in {*found.batch.probes, *first} if _is_short(found.batch.texts[n]))
+        chosen = list(range(count) if everything else some)
+        lost = [index for index in chosen if self._is_lost(found, index)]
+        return found._replace(compared=len(chosen), lost=len(lost))
+
+    def _check_rejected(self, found: EncodedBatch) -> None:
+        """``EncoderMismatch`` unless the reference rejects the same, for the same reasons."""
+        for one in found.rejected:
+            right = encode_each(self._tokenizer.reference, [one.text])
+            same = sort_out(found.batch.alone(one.text), *right, self._tokenizer.eos_id).rejected
+            if [other.reason for other in same] != [one.reason]:
+                error = EncoderMismatch(f"only the fast encoder has {one.text[:60]!r} {one.reason}")
+                self._poison(error, one.text)
+
+    def _is_lost(self, found: EncodedBatch, index: int) -> bool:
+        ids, offsets = found.encoded
+        part = ids[offsets[index] : offsets[index + 1]].tolist()
+        return self._tokenizer.loses(found.batch.texts[index], part)
 
     def _confirm(self, coded: Iterator["_Coded"]) -> list["_Coded"]:
         """Settle which encoder is used; returns the first batches.
@@ -91,7 +121,7 @@ class EncodingStage:
         kind = "gigatoken" if self._was_fast() else self._kind  # no way back from what is written
         with ThreadPoolExecutor(1) as pool:
             proof = pool.submit(
-                equality.confirm, reference, chosen, kind, first.batch.texts, first.encoded
+                equality.confirm, reference, chosen, kind, first.batch.texts, first.answer.encoded
             )
             while not proof.done() and len(held) < _HELD_AT_MOST and (more := next(coded, None)):
                 held.append(more)
@@ -123,11 +153,15 @@ class EncodingStage:
         ) from error
 
 
+def _is_short(text: bytes) -> bool:
+    return len(text) <= equality.PROBE_BYTES
+
+
 class _Coded(NamedTuple):
     """A batch, its ids, and the encoder that made them."""
 
     batch: DocumentBatch
-    encoded: Encoded
+    answer: Answer
     by: Encoder
 
 
@@ -139,11 +173,13 @@ def _emptied(held: list[_Coded]) -> Iterator[_Coded]:
 
 
 class Written(NamedTuple):
-    """The result of writing a batch: whether the token bound was crossed in it, and how many of its
-    documents were left out because they stand behind the one that crossed it."""
+    """The result of writing a batch: whether the token bound was crossed in it, how many of its
+    documents were left out because they stand behind the one that crossed it, and how many unknown
+    tokens were written."""
 
     crossed: bool
     left_out: int
+    unknown: int = 0
 
 
 def with_end_tokens(
@@ -152,8 +188,7 @@ def with_end_tokens(
     """Tokens of all texts, each followed by the end token, and the number of tokens of each.
 
     The tokens have the dtype of the shards. The range of the ids is checked before they are
-    narrowed, because numpy wraps silently. ``TokenizerError`` for an id that is out of range, and
-    for an end token inside a text.
+    narrowed, because numpy wraps silently. ``TokenizerError`` for an id that is out of range.
     """
     ids, offsets = encoded
     _check_ids(ids, tokenizer)
@@ -171,11 +206,6 @@ def _check_ids(ids: NDArray[np.uint32], tokenizer: Tokenizer) -> None:
         raise TokenizerError(
             f"the encoder gave id {largest}, but ids end at {tokenizer.vocab_bound - 1}; "
             "run again with --encoder tokenizers"
-        )
-    if largest >= tokenizer.eos_id and (ids == tokenizer.eos_id).any():
-        raise TokenizerError(
-            f"a document's own text became the end token {tokenizer.eos_token!r}; mark it special "
-            "in tokenizer.json or choose another with --eos-token"
         )
 
 
@@ -201,12 +231,22 @@ def write_token_batch(
             val_positions = batch.positions[batch.train :]
             kept_val = int(np.searchsorted(val_positions, batch.positions[crossing]))
     border = int(lengths[: batch.train].sum())
-    _append(writers["train"], tokens[:border], lengths[: batch.train], kept_train)
-    _append(writers["val"], tokens[border:], lengths[batch.train :], kept_val)
-    return Written(crossed, len(batch.texts) - kept_train - kept_val)
+    rows = batch.first_row + batch.positions
+    parts: tuple[tuple[Split, NDArray[Any], slice], ...] = (
+        ("train", tokens[:border], slice(kept_train)),
+        ("val", tokens[border:], slice(batch.train, batch.train + kept_val)),
+    )
+    unknown = 0
+    for split, found, kept in parts:
+        written = found[: int(lengths[kept].sum())]
+        writers[split].append(written, lengths[kept], rows[kept])
+        unknown += _unknown(written, tokenizer)
+    return Written(crossed, len(batch.texts) - kept_train - kept_val, unknown)
 
 
-def _append(
-    writer: ShardCutter[Any], tokens: NDArray[Any], lengths: NDArray[np.int64], kept: int
-) -> None:
-    writer.append(tokens[: int(lengths[:kept].sum())], lengths[:kept])
+def _unknown(tokens: NDArray[Any], tokenizer: Tokenizer) -> int:
+    """Unknown tokens among the tokens of documents, whose own text has no end token."""
+    unknown = tokenizer.losses.unknown_id
+    if unknown is None or unknown == tokenizer.eos_id:
+        return 0
+    return int((tokens == unknown).sum())

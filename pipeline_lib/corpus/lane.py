@@ -10,9 +10,10 @@ from contextlib import closing
 from pipeline_lib import machine
 from pipeline_lib.corpus.batches import NOTHING_VISITED, USUAL_PROBES, Probing, VisitCounts
 from pipeline_lib.corpus.bounds import least
-from pipeline_lib.corpus.encoding import EncodedBatch, write_token_batch
+from pipeline_lib.corpus.encoding import write_token_batch
 from pipeline_lib.corpus.job import CommitClock, Job
 from pipeline_lib.corpus.lane_store import LaneStore, StagingStore
+from pipeline_lib.corpus.left_out import LeftOut
 from pipeline_lib.corpus.pinned import versions
 from pipeline_lib.corpus.reader import (
     AT_THE_START,
@@ -22,6 +23,7 @@ from pipeline_lib.corpus.reader import (
     reader_metadata,
 )
 from pipeline_lib.corpus.recipe import lane_bound
+from pipeline_lib.corpus.rejects import EncodedBatch
 from pipeline_lib.corpus.state import BySplit, Checkpoint, LaneState
 from pipeline_lib.engines import Prefetched
 from pipeline_lib.errors import Interrupted
@@ -59,6 +61,7 @@ class Lane:
         self.ceiling = machine.MemoryCeiling(MEMORY_ROOM)
         self.seen, self.shuffle = NOTHING_VISITED, AT_THE_START
         self.left_out, self.crossed = 0, False
+        self.rejects = LeftOut(job.pinned.source, self.files, self.recipe.text_column)
         self.generation = self.tokens_before = 0
         self.started, self.elapsed_before = job.options.clock(), 0.0
 
@@ -87,6 +90,7 @@ class Lane:
             last.source_rows_visited, last.nulls, last.blanks, last.source_digest
         )
         self.left_out = last.prefetched_documents_not_written
+        self.rejects.restore(last)
         self.crossed = bool(last.train_token_target_reached)
         self.generation = last.generation
         self.store.encoding.before = last.encoders
@@ -105,10 +109,12 @@ class Lane:
             return
         tokenizer = self.job.pinned.tokenizer
         with closing(self._stream()) as stream:
-            for batch, encoded in stream:
+            for found in stream:
+                batch = found.batch
                 written = write_token_batch(
-                    self.store.writers, batch, encoded, tokenizer, self.train_tokens
+                    self.store.writers, batch, found.encoded, tokenizer, self.train_tokens
                 )
+                self.rejects.add(found, written.unknown)
                 self.seen, self.shuffle = batch.seen, batch.shuffle
                 self.left_out, self.crossed = written.left_out, written.crossed
                 self.job.options.on_progress(self._progress())
@@ -156,6 +162,9 @@ class Lane:
             source_digest=self.seen.source_digest,
             nulls=self.seen.nulls,
             blanks=self.seen.blanks,
+            rejected=self.rejects.counts,
+            first_rejected=self.rejects.first,
+            losses=self.rejects.losses,
             prefetched_documents_not_written=self.left_out,
             train_token_target_reached=None if self.train_tokens is None else self.crossed,
             writers=BySplit(train=train.summary(), val=val.summary()),

@@ -59,7 +59,7 @@ def compare_lane(job: Job, lane: int, found: Manifest, probing: Probing) -> Comp
     last = Lane(job, lane, store, probing).run()
     encoding, comparers = store.encoding, list(store.writers.values())
     others = [other for comparer in comparers for other in comparer.others]
-    wanted = {(o.split, o.document) for o in others} | {o.document for o in encoding.others}
+    wanted = {other.row for other in others} | {other.row for other in encoding.others}
     texts = origins(job.pinned, lane, wanted)
     return ComparedLane(
         last,
@@ -72,24 +72,23 @@ def compare_lane(job: Job, lane: int, found: Manifest, probing: Probing) -> Comp
     )
 
 
-def _ids_line(other: OtherIds, texts: Mapping[NumberedDocument, PlacedText]) -> str:
-    document = _told((other.split, other.document), texts)
+def _ids_line(other: OtherIds, texts: Mapping[int, PlacedText]) -> str:
+    document = _told((other.split, other.document), texts.get(other.row))
     return (
         f"{other.path}, token {other.token:,}: {document} goes on with ids {other.made}, the shard "
         f"with {other.found or 'nothing'}"
     )
 
 
-def _encoding_line(other: OtherEncoding, texts: Mapping[NumberedDocument, PlacedText]) -> str:
+def _encoding_line(other: OtherEncoding, texts: Mapping[int, PlacedText]) -> str:
     return (
-        f"{_told(other.document, texts)} begins with ids {other.found}, but the reference gives "
-        f"{other.reference}; prepare the folder again with --encoder tokenizers"
+        f"{_told(other.document, texts.get(other.row))} begins with ids {other.found}, but the "
+        f"reference gives {other.reference}; prepare the folder again with --encoder tokenizers"
     )
 
 
-def _told(document: NumberedDocument, texts: Mapping[NumberedDocument, PlacedText]) -> str:
+def _told(document: NumberedDocument, text: PlacedText | None) -> str:
     split, number = document
-    text = texts.get(document)
     if text is None:
         return f"{split} document {number:,}"
     return f"{split} document {number:,} ({text.file}, row {text.row:,}: {text[:_SHOWN_BYTES]!r})"

@@ -5,7 +5,7 @@
     checkpoint.json         the last commit; checkpoint.prev.json is the commit before it
     checkpoint.damaged.json a commit that could not be read, kept for people to look at
     buffer_000007.bin       the documents in the shuffle buffer at commit 7
-    encoder_mismatch.txt    a document to which the encoder gave other ids than the reference
+    encoder_mismatch.txt    a document that the fast encoder got wrong; nobody goes on beside it
     lane_03/                checkpoint and buffer of one lane, where there are several lanes
     open/                   shards that still grow
     payload/                complete shards and, last of all, metadata.json

@@ -15,13 +15,13 @@ from pipeline_lib import digest
 from pipeline_lib.corpus.bounds import LaneEnd
 from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.recipe import RecipeFields
-from pipeline_lib.corpus.state import BySplit, EncoderUsed, ReaderAlgorithm
+from pipeline_lib.corpus.state import BySplit, EncoderUsed, FirstRejected, ReaderAlgorithm
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.records import ShardRecord, SourceFile, TokenizerMetadata
 from pipeline_lib.storage import atomic, typed_json
 
 FORMAT_VERSION = 2
-_FIRST = 1
+FIRST_VERSION = 1
 """Manifests of this version are read too: they lack what ``FirstContent`` lacks."""
 NULL, BLANK = "null", "blank"
 """Reasons for which a row became no document."""
@@ -84,10 +84,15 @@ class AnyMeasured(TypedDict):
 
 class Measured(AnyMeasured):
     """``encoders``: all that made ids, in order, lane by lane. ``source_mtimes_ns``: time of change
-    of each local file whose SHA-256 the content names."""
+    of each local file whose SHA-256 the content names. ``first_rejected``: the first document
+    without ids for each reason. ``decoded_again``: documents whose ids were decoded, and
+    ``decoded_with_loss`` those of them of which text was missing."""
 
     encoders: list[EncoderUsed]
     source_mtimes_ns: dict[str, int]
+    first_rejected: list[FirstRejected]
+    decoded_again: int
+    decoded_with_loss: int
 
 
 class FirstMeasured(AnyMeasured):
@@ -122,12 +127,13 @@ class ManifestContent(FirstContent):
 
     ``reader``: how rows were read and ordered. ``rows_left_out``: reason -> rows that became no
     document; a reason is there even where it took no row. ``lanes``: where each lane ended, in
-    order.
+    order. ``unknown_tokens``: tokens that stand for text which the vocabulary does not have.
     """
 
     reader: ReaderAlgorithm
     rows_left_out: dict[str, int]
     lanes: list[LaneEnd]
+    unknown_tokens: int
 
 
 class Manifest(ManifestContent):
@@ -170,12 +176,12 @@ def load(folder: Path) -> Manifest:
     found = atomic.load_json(path)
     _check_digests(path, found if isinstance(found, dict) else {})
     version = found.get("format_version")
-    if version not in (_FIRST, FORMAT_VERSION):
+    if version not in (FIRST_VERSION, FORMAT_VERSION):
         raise DamagedFile(
-            f"{path} has format {version}, this program reads {_FIRST} and {FORMAT_VERSION}; use "
-            "the version that wrote it"
+            f"{path} has format {version}, this program reads {FIRST_VERSION} and "
+            f"{FORMAT_VERSION}; use the version that wrote it"
         )
-    kind: Any = _FirstManifest if version == _FIRST else Manifest
+    kind: Any = _FirstManifest if version == FIRST_VERSION else Manifest
     typed_json.as_typed(found, kind, str(path))
     return cast(Manifest, found)  # with fields that are unknown here: the digests cover them too
 
@@ -218,28 +224,7 @@ def source_seals(manifest: Manifest) -> dict[str, SourceFile]:
 
 def is_first(manifest: Manifest) -> bool:
     """Whether a manifest is of the first version, which lacks the fields that came later."""
-    return manifest["format_version"] == _FIRST
-
-
-def in_format_of(made: ManifestContent, found: Manifest) -> tuple[ManifestContent, list[str]]:
-    """A content as far as a manifest of the version of ``found`` tells it, and what is left out."""
-    if not is_first(found):
-        return made, []
-    known = set(FirstContent.__annotations__)
-    told = {name: value for name, value in made.items() if name in known}
-    source = {name: value for name, value in made["source"].items() if name != "sha256"}
-    missing = sorted(
-        [*(made.keys() - known), *(f"source.{n}" for n in made["source"].keys() - source)]
-    )
-    return cast(ManifestContent, {**told, "source": source, "format_version": _FIRST}), missing
-
-
-def measured_in_format_of(made: Measured, found: Manifest) -> dict[str, Any]:
-    """Measurements as far as a manifest of the version of ``found`` tells them."""
-    if not is_first(found):
-        return {**made}
-    told = {name: value for name, value in made.items() if name in AnyMeasured.__annotations__}
-    return {**told, "encoder": made["encoders"][-1] if made["encoders"] else None}
+    return manifest["format_version"] == FIRST_VERSION
 
 
 def encoders(manifest: Manifest) -> list[EncoderUsed]:

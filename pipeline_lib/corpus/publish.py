@@ -20,11 +20,13 @@ from pipeline_lib.corpus.manifest import (
 )
 from pipeline_lib.corpus.pinned import Pinned
 from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.rejects import REASONS
 from pipeline_lib.corpus.state import (
     SPLITS,
     BySplit,
     Checkpoint,
     EncoderUsed,
+    FirstRejected,
     ReaderAlgorithm,
     ReaderMetadata,
 )
@@ -92,6 +94,7 @@ def build_manifest(pinned: Pinned, lanes: Sequence[Checkpoint]) -> Manifest:
         reader=_algorithm(reader),
         rows_left_out=_left_out(lanes),
         lanes=_ends(recipe, lanes),
+        unknown_tokens=sum(lane.losses["unknown_tokens"] for lane in lanes),
     )
     return manifest.seal(content, _measured(lanes, counts))
 
@@ -135,7 +138,10 @@ def _ends(recipe: Recipe, lanes: Sequence[Checkpoint]) -> list[LaneEnd]:
 
 
 def _left_out(lanes: Sequence[Checkpoint]) -> dict[str, int]:
-    return {NULL: sum(lane.nulls for lane in lanes), BLANK: sum(lane.blanks for lane in lanes)}
+    found = {NULL: sum(lane.nulls for lane in lanes), BLANK: sum(lane.blanks for lane in lanes)}
+    return found | {
+        reason: sum(lane.rejected.get(reason, 0) for lane in lanes) for reason in REASONS
+    }
 
 
 def _algorithm(reader: ReaderMetadata) -> ReaderAlgorithm:
@@ -211,11 +217,22 @@ def _measured(lanes: Sequence[Checkpoint], counts: Counts) -> Measured:
         total_tokens_per_second=round(both / max(seconds, 1e-9)),
         versions=lanes[0].versions,
         encoders=_encoders(lanes),
+        first_rejected=_first_rejected(lanes),
+        decoded_again=sum(lane.losses["compared"] for lane in lanes),
+        decoded_with_loss=sum(lane.losses["lost"] for lane in lanes),
         code_sha256=code_digest(),
         source_mtimes_ns={
             name: seal["mtime_ns"] for name in _files_read(lanes) if (seal := _sealed(lanes, name))
         },
     )
+
+
+def _first_rejected(lanes: Sequence[Checkpoint]) -> list[FirstRejected]:
+    """The first document that was left out for each reason, of the first lane that has one."""
+    found: dict[str, FirstRejected] = {}
+    for first in (first for lane in lanes for first in lane.first_rejected):
+        found.setdefault(first["reason"], first)
+    return list(found.values())
 
 
 def _encoders(lanes: Sequence[Checkpoint]) -> list[EncoderUsed]:

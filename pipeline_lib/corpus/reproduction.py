@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from pipeline_lib.corpus import manifest
 from pipeline_lib.corpus.batches import Probing
 from pipeline_lib.corpus.comparing_store import LONGEST
+from pipeline_lib.corpus.first_format import in_format_of, measured_in_format_of
 from pipeline_lib.corpus.job import Job
 from pipeline_lib.corpus.lane_comparison import ComparedLane, Findings, compare_lane, joined
 from pipeline_lib.corpus.layout import MANIFEST
@@ -42,9 +43,10 @@ NO_LIMIT = 2**63
 REFERENCE_NAME = ReferenceEncoder.name
 TIMES = (
     *("elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second"),
-    "source_mtimes_ns",
+    *("source_mtimes_ns", "decoded_again", "decoded_with_loss"),
 )
-"""Fields of ``measured`` that differ from run to run; they are not compared."""
+"""Fields of ``measured`` that differ from run to run, or with the number of documents that are
+checked; they are not compared."""
 
 
 class Reproduction(NamedTuple):
@@ -136,8 +138,8 @@ def _fields(
         made = typed_json.as_plain(build_manifest(pinned, lanes))
     except SourceError as error:
         return Findings([f"{path}: {error}"], 1), []
-    measured = manifest.measured_in_format_of(made["measured"], found)
-    content, missing = manifest.in_format_of(manifest.content_of(made), found)
+    measured = measured_in_format_of(made["measured"], found)
+    content, missing = in_format_of(manifest.content_of(made), found)
     lines = [
         f"{path}: {field.where} is {field.found}, made again it is {field.made}"
         for field in differences(content, manifest.content_of(found))

@@ -7,7 +7,7 @@ that know their place, in the order of the run. This is only done for documents 
 from collections.abc import Collection, Generator
 from contextlib import closing
 
-from pipeline_lib.corpus.batches import NOTHING_VISITED, DocumentBatch
+from pipeline_lib.corpus.batches import NOTHING_VISITED
 from pipeline_lib.corpus.pinned import Pinned
 from pipeline_lib.corpus.reader import AT_THE_START, LaneReader, files_of_lane, reader_metadata
 from pipeline_lib.corpus.recipe import lane_bound
@@ -46,39 +46,18 @@ def _placed(text: Row, file: str, row: int) -> Row:
     return placed
 
 
-def origins(
-    pinned: Pinned, lane: int, wanted: Collection[NumberedDocument]
-) -> dict[NumberedDocument, PlacedText]:
-    """The texts of some documents of a lane; one that the source does not give is left out."""
+def origins(pinned: Pinned, lane: int, rows: Collection[int]) -> dict[int, PlacedText]:
+    """The texts of some visited rows of a lane; a row that the source does not give is left out."""
     recipe = pinned.recipe
     files = files_of_lane(reader_metadata(pinned.source, recipe), lane, recipe.lanes)
     bound = lane_bound(recipe.row_bound, lane, recipe.lanes)
     reader = PlacedReader(pinned.source, recipe, lane, files, bound)
-    found: dict[NumberedDocument, PlacedText] = {}
-    before: dict[Split, int] = {"train": 0, "val": 0}
+    found: dict[int, PlacedText] = {}
     with closing(reader.batches(AT_THE_START, NOTHING_VISITED, lambda: False)) as batches:
-        for batch in batches if wanted else ():
-            _collect(batch, before, wanted, found)
-            if len(found) == len(wanted):
+        for batch in batches if rows else ():
+            for index, text in enumerate(batch.texts):
+                if batch.row_of(index) in rows and isinstance(text, PlacedText):
+                    found[batch.row_of(index)] = text
+            if len(found) == len(rows):
                 break
     return found
-
-
-def _collect(
-    batch: DocumentBatch,
-    before: dict[Split, int],
-    wanted: Collection[NumberedDocument],
-    found: dict[NumberedDocument, PlacedText],
-) -> None:
-    sides: dict[Split, list[bytes]] = {
-        "train": batch.texts[: batch.train],
-        "val": batch.texts[batch.train :],
-    }
-    for split, number in wanted:
-        place = number - before[split]
-        if 0 <= place < len(sides[split]):
-            text = sides[split][place]
-            if isinstance(text, PlacedText):
-                found[split, number] = text
-    for split, texts in sides.items():
-        before[split] += len(texts)

@@ -28,12 +28,14 @@ _IDS = 8
 class OtherIds(NamedTuple):
     """A document whose ids are not the published ones.
 
-    ``document``: its number in the split of the lane. ``path``, ``token``: the first place that
-    differs. ``made``, ``found``: ids from there on, made again and published.
+    ``document``: its number in the split of the lane. ``row``: the visited row it came from.
+    ``path``, ``token``: the first place that differs. ``made``, ``found``: ids from there on, made
+    again and published.
     """
 
     split: Split
     document: int
+    row: int
     path: Path
     token: int
     made: list[int]
@@ -141,15 +143,17 @@ class ShardComparer(ShardCutter[ComparedShard]):
 
     _keep_last = _keep_full
 
-    def append(self, tokens: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+    def append(
+        self, tokens: NDArray[Any], lengths: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
         """Compare documents; see ``ShardCutter.append``."""
         documents, first = self.documents, self.tokens
-        super().append(tokens, lengths)
+        super().append(tokens, lengths, rows)
         if self._file is not None:
             self._take(self._file)
         places, self._places = np.concatenate([np.empty(0, np.int64), *self._places]), []
         if len(places):
-            self._add(documents, places - first, tokens, np.cumsum(lengths))
+            self._add(documents, places - first, tokens, np.cumsum(lengths), rows)
 
     def _take(self, file: ComparedShard) -> None:
         self._places.append(file.take() + (len(self._paths) - 1) * self._capacity)
@@ -160,10 +164,12 @@ class ShardComparer(ShardCutter[ComparedShard]):
         places: NDArray[np.int64],
         tokens: NDArray[Any],
         ends: NDArray[np.int64],
+        rows: NDArray[np.int64],
     ) -> None:
         """Count the documents that own some places, and keep the first of them.
 
         ``before``: documents before these. ``places``: in ``tokens``. ``ends``: of the documents.
+        ``rows``: the visited row of each.
         """
         owners, first = np.unique(np.searchsorted(ends, places, side="right"), return_index=True)
         self.different += len(owners)
@@ -171,9 +177,9 @@ class ShardComparer(ShardCutter[ComparedShard]):
         for owner, place in zip(owners[:room].tolist(), places[first[:room]].tolist(), strict=True):
             made = tokens[place : int(ends[owner])]
             at = self.tokens - len(tokens) + place
-            self.others.append(self._other(before + owner, at, made))
+            self.others.append(self._other(before + owner, int(rows[owner]), at, made))
 
-    def _other(self, document: int, token: int, made: NDArray[Any]) -> OtherIds:
+    def _other(self, document: int, row: int, token: int, made: NDArray[Any]) -> OtherIds:
         number, place = divmod(token, self._capacity)
         made = made[: min(_IDS, self._capacity - place)]
         path = self._paths[number]
@@ -181,7 +187,7 @@ class ShardComparer(ShardCutter[ComparedShard]):
         with path.open("rb") as file:
             file.seek(header + place * self._dtype.itemsize)
             found = _whole(file.read(len(made) * self._dtype.itemsize), self._dtype)
-        return OtherIds(self.split, document, path, place, made.tolist(), found.tolist())
+        return OtherIds(self.split, document, row, path, place, made.tolist(), found.tolist())
 
 
 def _whole(data: bytes, dtype: np.dtype[Any]) -> NDArray[Any]:

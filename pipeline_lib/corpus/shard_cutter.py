@@ -57,22 +57,25 @@ class ShardCutter(ABC, Generic[Shard]):
     def _keep_last(self, shard: OpenShard, file: Shard) -> str:
         """End the last, shorter shard, with a header of its own; returns its SHA-256."""
 
-    def append(self, tokens: NDArray[Any], lengths: NDArray[np.int64]) -> None:
+    def append(
+        self, tokens: NDArray[Any], lengths: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> None:
         """Add documents.
 
         ``tokens`` (one dimension, the cutter's dtype): of all documents, one after another.
-        ``lengths``: tokens of each document, its end token included.
+        ``lengths``: tokens of each document, its end token included. ``rows``: the visited row of
+        each, counted in the lane.
         """
         starts = np.cumsum(lengths) - lengths
         position = 0
         while position < len(tokens):
             if self._file is None:
-                self._begin(position, starts)
+                self._begin(position, starts, rows)
             position += self._fill(tokens[position:])
         self.documents += len(lengths)
         self.tokens += len(tokens)
 
-    def _begin(self, position: int, starts: NDArray[np.int64]) -> None:
+    def _begin(self, position: int, starts: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
         document = int(np.searchsorted(starts, position, side="right")) - 1
         name = shard_name(self.split, len(self._shards), self._lane, self._lanes)
         self._file = self._create(name)
@@ -82,6 +85,7 @@ class ShardCutter(ABC, Generic[Shard]):
             sha256="",
             first_document=self.documents + document,
             first_token=position - int(starts[document]),
+            first_row=int(rows[document]),
         )
 
     def _fill(self, tokens: NDArray[Any]) -> int:

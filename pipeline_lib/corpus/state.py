@@ -83,14 +83,39 @@ class SnapshotRecord(TypedDict):
     sha256: str
 
 
+class FirstRejected(TypedDict):
+    """The first document of a lane that was left out for a reason.
+
+    ``file`` and ``row``: its place in the source, None if it was not found in time.
+    ``visited_row``: in the lane. ``words``: of the library that refused the text, or the start of
+    the text.
+    """
+
+    reason: str
+    file: str | None
+    row: int | None
+    visited_row: int
+    words: str
+
+
+class LossCounts(TypedDict):
+    """``unknown_tokens``: written. ``compared``: documents that were decoded again. ``lost``: those
+    of them of which text was missing."""
+
+    unknown_tokens: int
+    compared: int
+    lost: int
+
+
 @dataclass(frozen=True)
 class LaneState:
     """How far a lane is, apart from its shuffle.
 
     ``generation``: number of the commit, from 1. ``source_files``: the seals of local files.
     ``source_digest``: running digest (hex) of all visited rows. ``nulls`` / ``blanks``: visited
-    rows without text. ``prefetched_documents_not_written``: documents of the last batch behind the
-    one that crossed the token bound. ``train_token_target_reached``: None without a token bound.
+    rows without text. ``rejected``: reason -> documents that the tokenizer can not give ids to.
+    ``prefetched_documents_not_written``: documents of the last batch behind the one that crossed
+    the token bound. ``train_token_target_reached``: None without a token bound.
     ``encoders``: all that made ids for this lane, in order. ``elapsed_seconds``: over all sessions.
     """
 
@@ -108,6 +133,9 @@ class LaneState:
     source_digest: str
     nulls: int
     blanks: int
+    rejected: dict[str, int]
+    first_rejected: list[FirstRejected]
+    losses: LossCounts
     prefetched_documents_not_written: int
     train_token_target_reached: bool | None
     writers: BySplit[WriterState]

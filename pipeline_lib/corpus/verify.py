@@ -171,13 +171,21 @@ def _check_lane(
     on_shard: Callable[[str], None],
 ) -> int:
     """Number of end tokens in one lane; adds to ``faults``."""
-    ends, at = 0, _Border(0, 0)
+    ends, at, last_row = 0, _Border(0, 0), 0
     for shard in shards:
         on_shard(shard["file"])
         path = folder / shard["file"]
         recorded = _Border(shard["first_document"], shard["first_token"])
         if recorded != at:
             faults.setdefault("border", _other_border(path, recorded, at))
+        row = shard.get("first_row", last_row)  # the first version does not record it
+        if row < last_row:
+            faults.setdefault(
+                "row",
+                f"{path} is recorded to begin at visited row {row:,}, but the "
+                f"shard before it begins at row {last_row:,}",
+            )
+        last_row = row
         read = _check_tokens(path, shard, found, faults)
         carried = 0 if read.ends else recorded.tokens
         at = _Border(recorded.documents + read.ends, carried + read.tail)

@@ -29,11 +29,12 @@ from pipeline_lib.shuffling import Dice, Row, ShuffleBuffer
 from pipeline_lib.sources.corpus_source import CorpusSource, blocks, check_sealed
 from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization.equality import NASTY
+from pipeline_lib.tokenization.refusals import encode_each
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
-SAMPLED_DOCUMENTS = 64
+SAMPLED_DOCUMENTS = 10_000
 """Documents compared in each split of a lane, out of its first ``SAMPLED_TOKENS`` tokens."""
-SAMPLED_TOKENS = 1 << 20
+SAMPLED_TOKENS = 1 << 19
 SAMPLED_LANES = 4
 """Lanes that are compared: the first ones."""
 SAMPLED_ROWS = 200_000
@@ -52,11 +53,14 @@ class Compared(NamedTuple):
 
 
 class _Document(NamedTuple):
-    """A published document: where it is, its ids without the end token, its text (UTF-8)."""
+    """A published document: where it is, its ids without the end token, the visited row it came
+    from if that is recorded, its text (UTF-8), and the ids of the reference unless it is long."""
 
     where: str
     ids: NDArray[Any]
-    text: bytes
+    row: int | None
+    text: bytes = b""
+    right: NDArray[np.uint32] | None = None
 
 
 def verify_against(folder: Path, source: str, tokenizer: str | None) -> Compared:
@@ -102,10 +106,12 @@ def verify_against_source(folder: Path, source: CorpusSource, tokenizer: Tokeniz
             split: _first_documents(folder, shards_by_lane(found, split)[lane], tokenizer.eos_id)
             for split in SPLITS
         }
-        missing = _give_texts(wanted, recipe, _visited(source, recipe, lane), documents)
+        visited = _visited(source, recipe, lane)
+        missing = _give_texts(wanted, recipe, visited, documents, tokenizer)
         if missing:
             return Compared([f"{folder}: {missing}"], nothing)
-    return _compare(folder, documents, tokenizer)
+    written = found["counts"]["train_documents"] + found["counts"]["val_documents"]
+    return _compare(folder, documents, tokenizer, written)
 
 
 def _first_documents(folder: Path, shards: list[ShardRecord], eos_id: int) -> list[_Document]:
@@ -121,7 +127,9 @@ def _first_documents(folder: Path, shards: list[ShardRecord], eos_id: int) -> li
     ends = np.flatnonzero(ids == eos_id)[:SAMPLED_DOCUMENTS]
     whole = np.split(ids, ends + 1)[: len(ends)]
     name = shards[0]["file"] if shards else ""
-    found = [_Document(f"{name}, document {n}", part[:-1], b"") for n, part in enumerate(whole)]
+    rows = [shards[0].get("first_row"), *[None] * len(whole)] if shards else []
+    places = zip(whole, rows, strict=False)
+    found = [_Document(f"{name}, document {n}", p[:-1], row) for n, (p, row) in enumerate(places)]
     return found[::-1]
 
 
@@ -138,10 +146,12 @@ def _give_texts(
     recipe: Recipe,
     visited: Generator[Row, None, None],
     documents: list[_Document],
+    tokenizer: Tokenizer,
 ) -> str | None:
     """Move the wanted documents to ``documents``, in order and each with its text from the source.
 
-    The result is a fault if the source has too few texts.
+    Texts that the reference can not give ids to became no documents. The result is a fault if the
+    source has too few texts, or if a document came from another row than is recorded.
     """
     prefix = selection.identity_prefix(recipe.seed)
     threshold = selection.val_threshold(recipe.val_fraction)
@@ -151,8 +161,12 @@ def _give_texts(
             rows += 1
             if text is not None and not is_blank(text):
                 waiting = wanted[selection.side(selection.identity(prefix, text), threshold)]
-                if waiting:
-                    documents.append(waiting.pop()._replace(text=text))
+                right = _ids(text, tokenizer) if waiting and len(text) <= LONGEST else None
+                if waiting and (right is None or _is_document(right, tokenizer)):
+                    document = waiting.pop()._replace(text=text, right=right)
+                    if document.row not in (None, rows - 1):
+                        return f"{document.where} came from row {rows - 1}, not {document.row}"
+                    documents.append(document)
             if not any(wanted.values()):
                 return None
     left = [waiting[-1].where for waiting in wanted.values() if waiting]
@@ -161,25 +175,42 @@ def _give_texts(
     return None
 
 
-def _compare(folder: Path, documents: list[_Document], tokenizer: Tokenizer) -> Compared:
-    encoded = [document for document in documents if len(document.text) <= LONGEST]
+def _ids(text: bytes, tokenizer: Tokenizer) -> NDArray[np.uint32]:
+    """Ids of the reference; none if it refuses the text."""
+    return encode_each(tokenizer.reference, [text]).encoded.ids
+
+
+def _is_document(ids: NDArray[np.uint32], tokenizer: Tokenizer) -> bool:
+    return len(ids) > 0 and not (ids == tokenizer.eos_id).any()
+
+
+def _compare(
+    folder: Path, documents: list[_Document], tokenizer: Tokenizer, written: int
+) -> Compared:
     lossless = all(_decoded(tokenizer, text) == text for text in NASTY)
-    for where, ids, text in encoded:
-        right = tokenizer.reference.encode([text]).ids
+    compared = 0
+    for where, ids, _, text, right in documents:
+        if right is None:
+            continue
+        compared += 1
         fault = f"{folder}: {where}: the source's text {text[:60]!r} "
         if not np.array_equal(ids, right):
             fault += f"has ids {right[:8].tolist()}..., the shard holds {ids[:8].tolist()}..."
             return Compared([fault], "not equal")
         if lossless and tokenizer.decode(ids.tolist()).encode() != text:
             return Compared([fault + "does not come back when its ids are decoded"], "not equal")
-    return Compared([], _done(len(encoded), len(documents) - len(encoded), lossless))
+    return Compared([], _done(compared, written, len(documents) - compared, lossless))
 
 
 def _decoded(tokenizer: Tokenizer, text: bytes) -> bytes:
-    return tokenizer.decode(tokenizer.reference.encode([text]).ids.tolist()).encode()
+    return tokenizer.decode(_ids(text, tokenizer).tolist()).encode()
 
 
-def _done(compared: int, long: int, lossless: bool) -> str:
+def _done(compared: int, written: int, long: int, lossless: bool) -> str:
     back = "they decode to the texts" if lossless else "not decoded, as the tokenizer loses text"
-    done = f"{compared:,} documents were made again from the source: equal ids; {back}"
+    share = f"all {written:,}" if compared == written else f"{compared:,} of {written:,}"
+    done = (
+        f"{share} documents were made again from the source by the reference encoder: equal ids; "
+        f"{back}"
+    )
     return done + (f"; {long:,} texts above {LONGEST:,} bytes not compared" if long else "")

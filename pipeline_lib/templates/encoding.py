@@ -6,7 +6,7 @@ token that a user typed stays text, and the mask can not be off by one. All work
 """
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,20 @@ from numpy.typing import NDArray
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, LEARN_END, ROLES, TurnBatch
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
+from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
+from pipeline_lib.tokenization.refusals import encode_each
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 ENCODING_VERSION = 2
 """Increased when ids or masks of any conversation change."""
 
+NOT_ENCODABLE = "not encodable"
+NO_TOKENS = "without tokens"
+SPELLS_MARK = "spelling a control token"
+UNUSABLE = (NOT_ENCODABLE, NO_TOKENS, SPELLS_MARK)
+"""Why a content can not be used: the library raises on it, nothing of it is left, its own text
+became a mark of the template."""
 RENEW_BYTES = 32 << 20
 """Bytes of text after which the encoder drops its cache of words. This keeps memory flat, because
 three caches are built one after another in a process that also holds a training framework; it costs
@@ -66,16 +74,21 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     return ids | others
 
 
-def template_for(tokenizer: Tokenizer) -> Template:
-    """The template of a tokenizer, with the encoder that ``choose_encoder`` picks."""
+def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
+    """The template of a tokenizer, with the encoder that ``choose_encoder`` picks for ``kind``.
+
+    The encoder raises ``EncoderMismatch`` when a text shows that it is wrong.
+    """
     if tokenizer.vocab_bound > _LARGEST:
         raise TokenizerError(
             f"ids up to {tokenizer.vocab_bound:,} do not fit the 32 signed bits of a cache; "
             "choose another tokenizer"
         )
     ids = special_ids(tokenizer)
-    encoder = with_special_marks(tokenizer).encoder(renew_bytes=RENEW_BYTES)
-    encoded = encoder.encode([role.encode() for role in ROLES])
+    marked = with_special_marks(tokenizer)
+    chosen = marked.encoder(kind, renew_bytes=RENEW_BYTES)
+    encoder = ProbedEncoder(marked.reference, chosen)
+    encoded = marked.reference.encode([role.encode() for role in ROLES])
     role_ids = np.split(encoded.ids.astype(np.int32), encoded.offsets[1:-1])
     return Template(
         start=ids["im_start_id"],
@@ -112,18 +125,20 @@ class TokenTurns:
     ``ids`` (int32) and ``mask`` (int8; 1 on an assistant's content and its end mark, as far as they
     are to be learned) are flat.
     ``bounds`` (int64): turn ``t`` has the positions ``bounds[t]:bounds[t + 1]``. ``withheld``
-    (int64): the positions that only ``learn`` takes out of the mask.
+    (int64): the positions that only ``learn`` takes out of the mask. ``unusable``: reason -> the
+    turns (their numbers) whose content can not have ids.
     """
 
     ids: Ids
     mask: Mask
     bounds: Places
     withheld: Places
+    unusable: dict[str, Places] = field(default_factory=dict)
 
 
 def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
     """Ids and loss mask of every turn of a batch."""
-    contents, sizes = _encode(template, batch.contents)
+    contents, sizes, unusable = _encode(template, batch.contents)
     head = np.array([len(role) + 2 for role in template.roles], np.int64)[batch.roles]
     bounds = np.zeros(len(sizes) + 1, np.int64)
     np.cumsum(head + sizes + 1, out=bounds[1:])
@@ -140,7 +155,7 @@ def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
     ids[last] = template.end
     is_content[last] = False
     ids[is_content] = contents
-    return TokenTurns(ids, mask, bounds, _withhold(mask, batch.learn, bounds))
+    return TokenTurns(ids, mask, bounds, _withhold(mask, batch.learn, bounds), unusable)
 
 
 def _withhold(mask: Mask, learn: NDArray[np.int8], bounds: Places) -> Places:
@@ -154,8 +169,21 @@ def _withhold(mask: Mask, learn: NDArray[np.int8], bounds: Places) -> Places:
     return withheld
 
 
-def _encode(template: Template, texts: list[bytes]) -> tuple[NDArray[np.uint32], Places]:
-    encoded = template.encoder.encode(texts)
+def _unusable(
+    template: Template, texts: list[bytes], ids: NDArray[np.uint32], sizes: Places
+) -> dict[str, Places]:
+    """The texts of which nothing is left, and those that spell a mark of the template."""
+    empty = [n for n in np.flatnonzero(sizes == 0).tolist() if texts[n].strip()]
+    marks = [template.start, template.sep, template.end, template.pad, template.eos]
+    forged = np.flatnonzero(np.isin(ids, np.array(marks, ids.dtype)))
+    owners = np.unique(np.searchsorted(np.cumsum(sizes), forged, side="right"))
+    return {NO_TOKENS: np.array(empty, np.int64), SPELLS_MARK: owners.astype(np.int64)}
+
+
+def _encode(
+    template: Template, texts: list[bytes]
+) -> tuple[NDArray[np.uint32], Places, dict[str, Places]]:
+    encoded, refused = encode_each(template.encoder, texts)
     sizes = np.diff(encoded.offsets)
     if len(sizes) != len(texts) or (len(sizes) and int(encoded.offsets[-1]) != len(encoded.ids)):
         raise TokenizerError(
@@ -167,7 +195,12 @@ def _encode(template: Template, texts: list[bytes]) -> tuple[NDArray[np.uint32],
             f"the encoder gave the id {int(encoded.ids.max())}, but the tokenizer's ids lie "
             f"below {template.vocab_bound}"
         )
-    return encoded.ids, sizes
+    unusable = _unusable(template, texts, encoded.ids, sizes)
+    if refused:
+        kept = [n for n in unusable[NO_TOKENS].tolist() if n not in refused]
+        unusable[NO_TOKENS] = np.array(kept, np.int64)
+    unusable[NOT_ENCODABLE] = np.array(sorted(refused), np.int64)
+    return encoded.ids, sizes, unusable
 
 
 def spans(starts: Places, sizes: Places) -> Places:

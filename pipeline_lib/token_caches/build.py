@@ -10,13 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib import digest, machine
-from pipeline_lib.storage import typed_json
+from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.storage import atomic, typed_json
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
 from pipeline_lib.storage.stored_folders import explain
 from pipeline_lib.token_caches.counts import Counts, added
 
+MISMATCH = "encoder_mismatch.txt"
+"""The file in the folder of a cache for which the fast encoder was found wrong."""
 _log = logging.getLogger(__name__)
 
 
@@ -33,7 +36,8 @@ class CacheSpec:
 
     ``kind`` and ``key`` decide its folder. ``files``: the names of its files. ``total``: the number
     of conversations. ``batch``: conversations in one write batch. ``encode(start, stop)``: gives
-    the rows of the conversations in this range.
+    the rows of the conversations in this range. ``use_reference``: makes ``encode`` use the
+    reference encoder from then on; called when the fast one was found wrong.
     """
 
     kind: str
@@ -42,6 +46,7 @@ class CacheSpec:
     total: int
     batch: int
     encode: Callable[[int, int], CacheRows]
+    use_reference: Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -89,9 +94,36 @@ def open_or_build(options: CacheOptions, spec: CacheSpec) -> Cache:
 
 
 def _build(folder: KeyedFolder, spec: CacheSpec, options: CacheOptions) -> Record[Counts]:
-    """Encode the missing rows; commit by the clock, at the end, and on an interrupt."""
+    """Build with the fast encoder, or, once that was found wrong in this cache, all of it with the
+    reference: rows that are written may be wrong, too."""
+    if (folder.path / MISMATCH).exists():
+        spec.use_reference()
+        return _built(folder, spec, options)
+    try:
+        return _built(folder, spec, options)
+    except EncoderMismatch as error:
+        _log.warning(
+            "%s: %s; the cache is emptied and built again by the reference encoder, which is "
+            "much slower", folder.path.name, error,
+        )  # fmt: skip
+        spec.use_reference()
+        return _built(folder, spec, options, wrong=str(error))
+
+
+def _built(
+    folder: KeyedFolder, spec: CacheSpec, options: CacheOptions, wrong: str = ""
+) -> Record[Counts]:
+    """Encode the missing rows; commit by the clock, at the end, and on an interrupt.
+
+    ``wrong``: what was found wrong with the rows that are there. They are removed before that is
+    written down, so that a crash in between leaves no wrong row behind.
+    """
     name = folder.path.name
     with GrowingFolder(folder, Counts, {}) as writer:
+        if wrong and writer.record is not None:
+            writer.start_over()
+        if wrong:
+            atomic.replace_bytes(folder.path / MISMATCH, wrong.encode())
         if writer.done:
             _log.info("%s: resuming at conversation %s", name, f"{writer.done:,}")
         try:

@@ -8,9 +8,6 @@ import functools
 import logging
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from pipeline_lib import digest, selection
 from pipeline_lib.chat.mixture import Mixture
 from pipeline_lib.chat.store import ConversationBatch, Conversations, content_digest
@@ -21,15 +18,12 @@ from pipeline_lib.storage.keyed_folder import Key
 from pipeline_lib.templates import chatml
 from pipeline_lib.templates.encoding import (
     ENCODING_VERSION,
-    Ids,
     Template,
-    encode_turns,
     special_ids,
-    template_for,
 )
-from pipeline_lib.token_caches.build import Cache, CacheRows, CacheSpec, open_or_build
-from pipeline_lib.token_caches.counts import Counts, added, by_source
-from pipeline_lib.token_caches.layout import STREAM, Kind, row_files, without_loss
+from pipeline_lib.token_caches.build import Cache, CacheSpec, open_or_build
+from pipeline_lib.token_caches.encoders import RowEncoder, StreamEncoder
+from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
 from pipeline_lib.token_caches.rows import (
     TOO_LONG,
     Fitted,
@@ -44,7 +38,6 @@ from pipeline_lib.tokenization.tokenizer import Tokenizer
 FORMAT_VERSION = 2
 BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
-KEPT = "kept"
 REAL = "real pairs"
 WARN_SHARE = 0.05
 """If more than this share of the conversations of a source is too long, the log warns."""
@@ -54,7 +47,6 @@ _PROBE = (
     Turn(role="user", content="Grüße, 世界 " + "".join(CONTROL_TOKENS)),
     Turn(role="assistant", content="\n<think>\n1\n</think>\n\nYes. "),
 )
-_PIECE = 250  # conversations in one call of the encoder for the stream; documents may be long
 _log = logging.getLogger(__name__)
 
 
@@ -71,8 +63,16 @@ def pretrain_cache(
         "limit_selects": "first of the mixture's seeded order",
         "texts_fp": mixture.fingerprint,
     }
-    encode = _StreamEncoder(mixture.conversations, lambda: index, tokenizer)
-    spec = CacheSpec("pretrain", key, (STREAM.name,), len(index), BATCHES["pretrain"], encode)
+    encode = StreamEncoder(mixture.conversations, lambda: index, tokenizer)
+    spec = CacheSpec(
+        "pretrain",
+        key,
+        (STREAM.name,),
+        len(index),
+        BATCHES["pretrain"],
+        encode,
+        encode.use_reference,
+    )
     return open_or_build(options, spec)
 
 
@@ -166,96 +166,12 @@ def _row_cache(
     count, limit = len(conversations), int(key["limit"])
     order = functools.partial(selection.sample, count, limit, 0, "limit", kind)
     names = tuple(file.name for file in row_files(kind, int(key["max_len"])).all)
-    encode = _RowEncoder(conversations, order, tokenizer, names, fit)
+    encode = RowEncoder(conversations, order, tokenizer, names, fit)
     total = selection.sample_size(count, limit)
-    cache = open_or_build(options, CacheSpec(kind, key, names, total, BATCHES[kind], encode))
+    spec = CacheSpec(kind, key, names, total, BATCHES[kind], encode, encode.use_reference)
+    cache = open_or_build(options, spec)
     _warn_of_losses(cache, kind)
     return cache
-
-
-class _Encoder:
-    """Encodes conversations in the order of a cache.
-
-    Template and order are made on first use: opening a complete cache needs neither.
-    """
-
-    def __init__(
-        self,
-        conversations: Conversations,
-        order: Callable[[], NDArray[np.int64]],
-        tokenizer: Tokenizer,
-    ) -> None:
-        self._conversations, self._make_order, self._tokenizer = conversations, order, tokenizer
-
-    @functools.cached_property
-    def _template(self) -> Template:
-        return template_for(self._tokenizer)
-
-    @functools.cached_property
-    def _order(self) -> NDArray[np.int64]:
-        return self._make_order()
-
-    def _read(self, start: int, stop: int) -> ConversationBatch:
-        return self._conversations.read(self._order[start:stop])
-
-    def _counts(self, batch: ConversationBatch, values: dict[str, NDArray[np.generic]]) -> Counts:
-        everything = {"conversations": np.ones(len(batch.source), np.int64), **values}
-        return by_source(list(self._conversations.counts), batch.source, everything)
-
-
-class _StreamEncoder(_Encoder):
-    """One text after another, each with an end token after it."""
-
-    def __call__(self, start: int, stop: int) -> CacheRows:
-        stream, counts = [np.empty(0, np.int32)], Counts()
-        for first in range(start, stop, _PIECE):
-            batch = self._read(first, min(first + _PIECE, stop))
-            ids, amounts = self._with_ends(batch)
-            stream.append(ids)
-            counts = added(counts, self._counts(batch, amounts))
-        return CacheRows({STREAM.name: np.concatenate(stream)}, counts)
-
-    def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
-        """The ids of a batch with end tokens, and the token counts of each conversation."""
-        tokens = encode_turns(self._template, batch.turns)
-        tokens.ids[tokens.withheld] = without_loss(tokens.ids[tokens.withheld])
-        ends = tokens.bounds[batch.turns.offsets]
-        trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
-        amounts: dict[str, NDArray[np.generic]] = {"tokens": np.diff(ends) + 1, "trained": trained}
-        return np.insert(tokens.ids, ends[1:], self._template.eos), amounts
-
-
-class _RowEncoder(_Encoder):
-    """Rows of one width for the conversations or pairs that fit."""
-
-    def __init__(
-        self,
-        conversations: Conversations,
-        order: Callable[[], NDArray[np.int64]],
-        tokenizer: Tokenizer,
-        names: tuple[str, ...],
-        fit: Callable[[Template, ConversationBatch], Fitted],
-    ) -> None:
-        super().__init__(conversations, order, tokenizer)
-        self._names, self._fit = names, fit
-
-    def __call__(self, start: int, stop: int) -> CacheRows:
-        batch = self._read(start, stop)
-        fitted = self._fit(self._template, batch)
-        arrays = (fitted.ids, fitted.mask, fitted.lengths)
-        amounts = {
-            "tokens": _by_conversation(fitted.kept, fitted.lengths),
-            "trained": _by_conversation(fitted.kept, fitted.mask),
-        }
-        counts = self._counts(batch, {**fitted.flags, KEPT: fitted.kept, **amounts})
-        return CacheRows(dict(zip(self._names, arrays, strict=True)), counts)
-
-
-def _by_conversation(kept: NDArray[np.bool_], rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """The sum of the row of each conversation; 0 for a conversation without a row."""
-    values = np.zeros(len(kept), np.int64)
-    values[kept] = rows.sum(axis=tuple(range(1, rows.ndim)))
-    return values
 
 
 def _warn_of_losses(cache: Cache, kind: Kind) -> None:

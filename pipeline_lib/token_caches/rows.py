@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.records import ROLES, TurnBatch
 from pipeline_lib.templates.encoding import (
+    UNUSABLE,
     Ids,
     Mask,
     Places,
@@ -63,6 +64,8 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
     """One row for each conversation that fits, if necessary after the rule has cut it."""
     tokens = encode_turns(template, batch)
     offsets = batch.offsets
+    owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+    unusable, usable = unusable_rows(tokens, owner, len(offsets) - 1)
     over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
     keep_turn = np.ones(len(batch.roles), bool)
     learned = _sums(tokens.mask, tokens.bounds[offsets]) > 0
@@ -74,18 +77,36 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
             kept[row] = _drop_oldest(tokens, batch.roles, (first, last), room, keep_turn)
     else:
         kept = ~over if rule == "drop" else np.ones_like(over)
-    owner = np.repeat(np.arange(len(over)), np.diff(offsets))
+    kept &= usable
     turns = np.flatnonzero(keep_turn & kept[owner])
     ids, mask, lengths = _rows(template, tokens, turns, owner[turns], len(over), width)
     trained = mask.any(axis=1)
     flags = {
-        NOTHING: ~learned,
-        TOO_LONG: learned & ~kept,
+        **unusable,
+        NOTHING: usable & ~learned,
+        TOO_LONG: usable & learned & ~kept,
         CUT: over & kept & trained,
         NO_TARGET: learned & kept & ~trained,
     }
     kept &= trained
     return Fitted(ids[kept], mask[kept], lengths[kept], kept, flags)
+
+
+def unusable_rows(tokens: TokenTurns, owner: Places, count: int) -> tuple[dict[str, Flags], Flags]:
+    """Reason -> the conversations that hold a turn which can not be used, each under one reason,
+    for the reasons that there are; and the conversations that hold none.
+
+    ``owner``: the conversation of each turn, out of ``count``.
+    """
+    usable, flags = np.ones(count, bool), dict[str, Flags]()
+    for reason in UNUSABLE:
+        found = np.zeros(count, bool)
+        found[owner[tokens.unusable.get(reason, np.empty(0, np.int64))]] = True
+        found &= usable
+        usable &= ~found
+        if found.any():
+            flags[reason] = found
+    return flags, usable
 
 
 def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
@@ -100,7 +121,8 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
     tokens.mask[np.repeat(is_prompt, np.diff(tokens.bounds))] = 0
     has_prompt, has_rejected = batch.prompt > 0, np.diff(batch.rejected.offsets) > 0
     learned = _learned_pairs(tokens, batch)
-    usable = has_prompt & has_rejected & learned
+    unusable, sound = unusable_rows(tokens, owner, len(has_prompt))
+    usable = sound & has_prompt & has_rejected & learned
     keep_turn = np.ones(len(both.roles), bool)
     over, kept = _fit_pairs(tokens, both, batch, (usable, keep_turn), width, rule)
     takes, own = keep_turn & kept[owner], np.arange(len(owner)) < len(batch.turns.roles)
@@ -114,9 +136,10 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
     differs = (ids != ids_r).any(axis=1) | (lengths != lengths_r)
     good = kept & learns & differs
     flags = {
-        NO_PROMPT: ~has_prompt,
-        NO_OTHER_ORDER: has_prompt & ~has_rejected,
-        NOTHING: has_prompt & has_rejected & ~learned,
+        **unusable,
+        NO_PROMPT: sound & ~has_prompt,
+        NO_OTHER_ORDER: sound & has_prompt & ~has_rejected,
+        NOTHING: sound & has_prompt & has_rejected & ~learned,
         TOO_LONG: usable & ~kept,
         CUT: over & good,
         NO_TARGET: kept & ~learns,

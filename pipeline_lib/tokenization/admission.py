@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
-from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS, is_spelled, symbols
+from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS, is_spelled, symbols, unspelled
 
 Fields = Mapping[str, Any]  # the form of the file is that of the tokenizers library
 
@@ -22,7 +22,6 @@ _MODEL = {
     *("fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"),
 }
 _ADDED = {"id", "content", "single_word", "lstrip", "rstrip", "normalized", "special"}
-_NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
 _MOST_PAIRS = 1 << 20
 
 _ENGLISH = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -99,7 +98,7 @@ def _model(model: Fields) -> Iterable[str]:
 
 
 def _vocabulary(vocabulary: Mapping[str, int], ignore_merges: bool) -> Iterable[str]:
-    lost = unspelled_bytes(vocabulary)
+    lost = unspelled(BYTE_SYMBOLS, vocabulary)
     if lost:
         yield f"a vocabulary without the byte 0x{lost[0]:02X}"
     if len(set(vocabulary.values())) < len(vocabulary):
@@ -112,13 +111,6 @@ def _vocabulary(vocabulary: Mapping[str, int], ignore_merges: bool) -> Iterable[
                 yield f"ignore_merges and the token {name!r}, which is not spelled in bytes"
             if symbols(name.encode()) in vocabulary:
                 yield f"a vocabulary with two tokens for {name!r}"
-
-
-def unspelled_bytes(vocabulary: Iterable[str]) -> list[int]:
-    """Bytes of UTF-8 that a byte-level vocabulary has no token for."""
-    names = vocabulary if isinstance(vocabulary, Mapping) else set(vocabulary)
-    there = (byte for byte in range(256) if byte not in _NEVER_IN_UTF8)
-    return [byte for byte in there if BYTE_SYMBOLS[byte] not in names]
 
 
 def _merges(merges: Sequence[Any]) -> Iterable[str]:

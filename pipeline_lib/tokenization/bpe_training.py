@@ -29,7 +29,7 @@ from pipeline_lib.errors import EncoderMismatch
 from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS, symbols
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.disputed_unicode import is_disputed
-from pipeline_lib.tokenization.equality import NASTY
+from pipeline_lib.tokenization.equality import NASTY, NOT_USABLE
 from pipeline_lib.tokenization.reference import open_reference
 from pipeline_lib.tokenization.training_texts import BOUNDARY, LONGEST, TrainingTexts
 
@@ -92,7 +92,7 @@ def train_bpe(
     if len(corpus.data) > PROBE_BYTES and _has_words(corpus, WORDS * wanted):
         try:
             made, library = _fast(corpus, vocab_size, special_tokens), "gigatoken"
-        except (ImportError, ValueError, RuntimeError, TypeError, EncoderMismatch) as error:
+        except NOT_USABLE as error:
             reason = " ".join(str(error).split())
             _LOG.warning("training with the reference trainer, which is slower: %s", reason)
     if made is None:

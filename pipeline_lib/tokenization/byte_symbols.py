@@ -1,5 +1,9 @@
 """The characters that stand for the 256 bytes in a byte-level vocabulary."""
 
+from collections.abc import Container, Sequence
+
+_NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
+
 
 def _byte_symbols() -> str:
     shown = {*range(33, 127), *range(161, 173), *range(174, 256)}
@@ -15,6 +19,12 @@ _BYTE_OF = {symbol: byte for byte, symbol in enumerate(BYTE_SYMBOLS)}
 def symbols(token: bytes) -> str:
     """How a byte-level vocabulary spells these bytes."""
     return "".join(BYTE_SYMBOLS[byte] for byte in token)
+
+
+def unspelled(names: Sequence[str], vocabulary: Container[str]) -> list[int]:
+    """Bytes of UTF-8 whose name (``names`` has one for each byte) is not in a vocabulary."""
+    there = (byte for byte in range(256) if byte not in _NEVER_IN_UTF8)
+    return [byte for byte in there if names[byte] not in vocabulary]
 
 
 def is_spelled(text: str) -> bool:

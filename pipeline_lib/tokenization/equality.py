@@ -15,7 +15,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.errors import EncoderMismatch, TextRefused
 from pipeline_lib.tokenization.admission import Fields
 from pipeline_lib.tokenization.byte_symbols import spelled_bytes
 from pipeline_lib.tokenization.fast import RENEW_BYTES, admitted
@@ -28,7 +28,7 @@ PROBE_SECONDS = 0.1
 PROBE_BYTES = 64 << 10
 OWN_TOKENS = 64
 """Added tokens, and merges, from which probes are made; more are taken evenly."""
-_NOT_USABLE = (
+NOT_USABLE = (
     ImportError, AttributeError, ValueError, RuntimeError, TypeError, EncoderMismatch,
 )  # fmt: skip
 """What an engine of another version, or one that can not read a file, may raise."""
@@ -52,7 +52,7 @@ def choose_encoder(
         fields = json.loads(reference.tokenizer_json)
         fast = admitted(fields, reference, renew_bytes)
         compare(reference, fast, [*NASTY, *own_texts(fields)])
-    except _NOT_USABLE as error:
+    except NOT_USABLE as error:
         return fall_back(reference, kind, error)
     return fast
 
@@ -110,7 +110,10 @@ def compare(reference: Encoder, fast: Encoder, texts: Sequence[bytes]) -> None:
 
 def check(reference: Encoder, texts: Sequence[bytes], encoded: Encoded, index: int) -> None:
     """``EncoderMismatch`` unless the reference gives text ``index`` the same ids as ``encoded``."""
-    right = reference.encode([texts[index]]).ids
+    try:
+        right = reference.encode([texts[index]]).ids
+    except TextRefused as error:
+        raise EncoderMismatch(f"the fast encoder gives ids to a text, but {error}") from error
     found = encoded.ids[encoded.offsets[index] : encoded.offsets[index + 1]]
     if not np.array_equal(right, found):
         raise EncoderMismatch(

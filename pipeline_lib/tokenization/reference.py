@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer as ReferenceTokenizer
 
-from pipeline_lib.errors import EncoderMismatch, TokenizerError
+from pipeline_lib.errors import EncoderMismatch, TextRefused, TokenizerError
 
 
 class Encoded(NamedTuple):
@@ -69,9 +69,15 @@ class ReferenceEncoder:
         self.tokenizer = open_reference(tokenizer_json)
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
-        """Ids of the texts, in order."""
+        """Ids of the texts, in order; ``TextRefused`` if the library raises on one of them."""
         strings = [text.decode("utf-8") for text in texts]
-        found = self.tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        try:
+            found = self.tokenizer.encode_batch_fast(strings, add_special_tokens=False)
+        except BaseException as error:  # bare Exception, or a panic, which is no Exception
+            if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+                raise
+            words = " ".join(str(error).split())
+            raise TextRefused(f"tokenizers {self.version} raises on a text: {words}") from error
         parts = [encoding.ids for encoding in found]
         offsets = np.zeros(len(parts) + 1, np.int64)
         np.cumsum([len(part) for part in parts], out=offsets[1:])

@@ -21,6 +21,7 @@ from pipeline_lib.hub import client
 from pipeline_lib.records import LOCAL, TokenizerMetadata
 from pipeline_lib.tokenization import equality, fast
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+from pipeline_lib.tokenization.loss import Losses, is_lost, losses
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
 
 _FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
@@ -39,7 +40,7 @@ class Tokenizer:
     the token that ends a document. ``vocab_bound``: largest id + 1, with added tokens and unused
     ids. ``repository`` / ``revision``: Hub repository and commit; ``"local"`` and ``sha256:...``
     for a file. ``reference``: the encoder that defines the ids. ``switched_off``: what the file
-    leaves to chance, which is not used.
+    leaves to chance, which is not used. ``losses``: what may be lost of a text.
     """
 
     json: bytes
@@ -51,6 +52,7 @@ class Tokenizer:
     revision: str
     reference: ReferenceEncoder = field(repr=False, compare=False)
     switched_off: tuple[str, ...] = ()
+    losses: Losses = field(default=Losses(), repr=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -76,6 +78,10 @@ class Tokenizer:
             self.reference.tokenizer.decode([int(i) for i in ids], skip_special_tokens=False)
         )
 
+    def loses(self, text: bytes, ids: Sequence[int]) -> bool:
+        """Whether some of a UTF-8 text is not there when its ids are decoded (see ``loss``)."""
+        return is_lost(self.losses, self.reference.tokenizer, text, ids)
+
     def metadata(self) -> TokenizerMetadata:
         """The fields that checkpoints and manifests record."""
         found = TokenizerMetadata(
@@ -89,6 +95,8 @@ class Tokenizer:
             add_special_tokens=False,
             append_eos=True,
         )
+        if self.losses.unspelled:
+            found["unspelled_bytes"] = list(self.losses.unspelled)
         if self.switched_off:
             found["switched_off"] = list(self.switched_off)
         return found
@@ -185,8 +193,13 @@ def _build(
         _LOG.warning(
             "the tokenizer leaves encodings to chance; switched off: %s", ", ".join(chance)
         )
+    lost = losses(fields, reference.tokenizer)
+    if lost.unspelled:
+        shown = ", ".join(f"0x{byte:02X}" for byte in lost.unspelled[:8])
+        more = f" and {len(lost.unspelled) - 8} more" * (len(lost.unspelled) > 8)
+        _LOG.warning("the vocabulary has no token for the bytes %s%s: text loses them", shown, more)
     return Tokenizer(
-        text, sha256, eos_token, eos_id, bound, repository, revision, reference, chance
+        text, sha256, eos_token, eos_id, bound, repository, revision, reference, chance, lost
     )
 
 

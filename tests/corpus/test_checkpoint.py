@@ -52,8 +52,9 @@ def test_the_form_of_the_json_never_changes(tmp_path: Path) -> None:
     assert list(fields) == [
         "checkpoint_version", "generation", "lane", "finished", "recipe", "tokenizer", "reader",
         "source_files", "locations", "versions", "encoders", "source_rows_visited", "source_digest",
-        "nulls", "blanks", "prefetched_documents_not_written", "train_token_target_reached",
-        "writers", "elapsed_seconds", "cursor", "draws", "draining", "buffer", "checkpoint_sha256",
+        "nulls", "blanks", "rejected", "first_rejected", "losses",
+        "prefetched_documents_not_written", "train_token_target_reached", "writers",
+        "elapsed_seconds", "cursor", "draws", "draining", "buffer", "checkpoint_sha256",
     ]  # fmt: skip
     assert (fields["checkpoint_version"], fields["cursor"]) == (2, [2, 41])
 

@@ -17,6 +17,7 @@ from pipeline_lib.corpus.description import summary
 from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.prepare import prepare
+from pipeline_lib.corpus.rejects import REASONS
 from pipeline_lib.corpus.verify import verify
 from pipeline_lib.errors import DamagedFile
 from pipeline_lib.sources.parquet import READ_SETTINGS
@@ -38,15 +39,17 @@ def test_all_that_the_documentation_lists_is_there(made: tuple[Path, Manifest]) 
     assert set(made[1]) == Manifest.__required_keys__ == {
         "format_version", "source", "recipe", "recipe_digest", "source_digest", "split_rule",
         "text_rule", "tokenizer", "dtype", "counts", "train_token_target_reached", "shards",
-        "reader", "rows_left_out", "lanes", "content_sha256", "measured", "manifest_sha256",
+        "reader", "rows_left_out", "lanes", "unknown_tokens", "content_sha256",
+        "measured", "manifest_sha256",
     }  # fmt: skip
     assert set(made[1]["measured"]) == {
         "elapsed_seconds", "train_tokens_per_second", "total_tokens_per_second", "versions",
         "encoders", "code_sha256", "source_mtimes_ns",
+        "first_rejected", "decoded_again", "decoded_with_loss",
     }  # fmt: skip
     assert set(made[1]["source"]) >= {"dataset", "config", "revision", "files"}
     shard = made[1]["shards"]["train"][0]
-    assert set(shard) == {"file", "tokens", "sha256", "first_document", "first_token"}
+    assert set(shard) == {"file", "tokens", "sha256", "first_document", "first_token", "first_row"}
 
 
 def test_the_content_digest_covers_all_but_what_was_measured(
@@ -83,7 +86,7 @@ def test_no_path_host_or_time_is_in_what_the_digest_covers(
 def test_counts_add_up(made: tuple[Path, Manifest]) -> None:
     counts = made[1]["counts"]
     assert (counts["skipped_null"], counts["skipped_blank"]) == (3, 5)
-    assert made[1]["rows_left_out"] == {"null": 3, "blank": 5}
+    assert made[1]["rows_left_out"] == {"null": 3, "blank": 5, **dict.fromkeys(REASONS, 0)}
     assert manifest.rows_accounted_for(made[1]) == counts["rows_visited"] == 120
     for split in ("train", "val"):
         tokens = sum(shard["tokens"] for shard in made[1]["shards"][split])
@@ -129,14 +132,14 @@ def test_a_manifest_of_the_first_format_is_still_read_and_verified(
 ) -> None:
     folder = shutil.copytree(made[0], tmp_path / "first")
     content: Any = manifest.content_of(made[1])
-    later = {"reader", "rows_left_out", "lanes"}
+    later = {"reader", "rows_left_out", "lanes", "unknown_tokens"}
     first = {name: value for name, value in content.items() if name not in later}
     first_measured: Any = {**made[1]["measured"], "encoder": None}
     del first_measured["encoders"]
     sealed: Any = manifest.seal(cast(Any, first | {"format_version": 1}), first_measured)
     atomic.save_json(folder / MANIFEST, sealed)
     assert manifest.load(folder) == sealed and verify(folder) == []
-    assert manifest.rows_left_out(sealed) == made[1]["rows_left_out"]
+    assert manifest.rows_left_out(sealed) == {"null": 3, "blank": 5}
     assert "120 rows visited" in summary(sealed, folder)
 
 

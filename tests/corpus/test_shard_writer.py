@@ -33,7 +33,8 @@ def writer(staging: Path, capacity: int = 10, dtype: np.dtype[Any] = U2) -> Shar
 
 def append(target: ShardWriter, *lengths: int, first: int = 0, dtype: np.dtype[Any] = U2) -> None:
     tokens = np.arange(first, first + sum(lengths), dtype=dtype)
-    target.append(tokens, np.array(lengths, np.int64))
+    rows = target.documents + np.arange(len(lengths), dtype=np.int64)
+    target.append(tokens, np.array(lengths, np.int64), rows)
 
 
 def finished(target: ShardWriter) -> WriterState:
@@ -183,7 +184,7 @@ def test_the_last_short_shard_leaves_the_open_file_for_the_commit_before(tmp_pat
 
 def test_an_empty_split_has_no_shard(tmp_path: Path) -> None:
     target = writer(tmp_path, 10)
-    target.append(np.empty(0, U2), np.empty(0, np.int64))
+    target.append(np.empty(0, U2), np.empty(0, np.int64), np.empty(0, np.int64))
     state = finished(target)
     assert state == WriterState(shards=[], open=None, documents=0, tokens=0)
 

@@ -275,6 +275,15 @@ def test_a_record_of_another_document_border_is_named(out: Path, name: str) -> N
     assert "train_00002.npy is recorded to begin at token" in check(out)["border"]
 
 
+def test_visited_rows_that_go_back_are_named(out: Path) -> None:
+    edit(out, lambda fields: fields["shards"]["train"][2].update(first_row=0))
+    assert list(check(out)) == ["row"]
+    assert (
+        "train_00002.npy is recorded to begin at visited row 0, but the shard"
+        in (check(out)["row"])
+    )
+
+
 def test_an_end_that_moved_within_a_shard_is_found_at_the_next(out: Path) -> None:
     replace_shard(out, move_an_end)
     assert "train_00001.npy is recorded to begin at token" in check(out)["border"]

@@ -18,6 +18,7 @@ from corpora import (
     with_other_text,
     write_parquet,
 )
+from encoder_faults import spoil_gigatoken
 from loopback_hub.publish import byte_level_tokenizer
 from tampering import edit, replace_shard
 from tokenizers import Tokenizer as Library
@@ -50,13 +51,15 @@ def compare(world: Path, out: Path | None = None) -> Compared:
 
 def test_the_first_documents_of_both_splits_are_made_again(world: Path) -> None:
     assert compare(world) == Compared(
-        [], "78 documents were made again from the source: equal ids; they decode to the texts"
-    )  # 64 of 98 and all 14
+        [],
+        "all 112 documents were made again from the source by the reference encoder: equal ids; "
+        "they decode to the texts",
+    )
 
 
 def test_every_lane_is_compared(tmp_path: Path) -> None:
     prepare(small_recipe(tmp_path, lanes=3), tmp_path / "out", options=REFERENCE)
-    assert compare(tmp_path).done.startswith("112 documents were made again")
+    assert compare(tmp_path).done.startswith("all 112 documents were made again")
 
 
 def test_a_source_with_other_text_is_not_taken_for_a_fault_of_the_shards(tmp_path: Path) -> None:
@@ -110,7 +113,7 @@ def test_a_tokenizer_that_loses_text_is_compared_by_its_ids(tmp_path: Path, kind
     faults, done = compare(tmp_path)
     assert faults == []
     assert done == (
-        "60 documents were made again from the source: equal ids; "
+        "all 60 documents were made again from the source by the reference encoder: equal ids; "
         "not decoded, as the tokenizer loses text"
     )
 
@@ -178,3 +181,22 @@ def test_a_document_longer_than_the_sample_ends_it(tmp_path: Path) -> None:
     counted = json.loads((tmp_path / "out" / "metadata.json").read_bytes())["counts"]
     assert counted["train_tokens"] + counted["val_tokens"] > verify_source.SAMPLED_TOKENS
     assert compare(tmp_path).faults == []
+
+
+def test_a_document_that_a_wrong_fast_encoder_wrote_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = texts(200)
+    write_parquet(tmp_path / "corpus" / "a.parquet", found)
+    with monkeypatch.context() as spoiled:
+        spoil_gigatoken(spoiled, found[170].encode())
+        made = prepare(small_recipe(tmp_path, shuffle_buffer=1), tmp_path / "out")
+    assert made["measured"]["encoders"][0]["name"] == "gigatoken"
+    (fault,) = compare(tmp_path).faults
+    assert f"the source's text {found[170].encode()[:60]!r} has ids [" in fault
+
+
+def test_a_shard_that_is_recorded_to_begin_at_another_row_is_named(world: Path, out: Path) -> None:
+    edit(out, lambda fields: fields["shards"]["train"][0].update(first_row=1))
+    (fault,) = compare(world, out).faults
+    assert "train_00000.npy, document 0 came from row 0, not 1" in fault

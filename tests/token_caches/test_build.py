@@ -1,5 +1,7 @@
 """The one commit rule of caches: when, how far, and what a crash or an interrupt leaves."""
 
+import contextlib
+import dataclasses
 import logging
 from collections.abc import Callable
 from pathlib import Path
@@ -8,10 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 from chat_world import contents
-from crashes import seam, survives, ticking
+from crashes import Killed, seam, survives, ticking
 from durability import broken_promises
 
-from pipeline_lib.errors import CacheError, Locked
+from pipeline_lib.errors import CacheError, EncoderMismatch, Locked
 from pipeline_lib.storage import atomic, system_calls
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.lock import FolderLock
@@ -27,7 +29,7 @@ def encode(start: int, stop: int) -> CacheRows:
 
 
 def cache_spec(total: int = 23, batch: int = 5, encode: Any = encode, **key: Any) -> CacheSpec:
-    return CacheSpec("test", {"total": total} | key, FILES, total, batch, encode)
+    return CacheSpec("test", {"total": total} | key, FILES, total, batch, encode, lambda: None)
 
 
 def build(root: Path, cache_spec: CacheSpec, **options: Any) -> Cache:
@@ -204,3 +206,54 @@ def test_after_a_power_cut_every_commit_has_its_rows(tmp_path: Path) -> None:
         build(tmp_path, cache_spec(), save_every_seconds=0)
 
     assert broken_promises(tmp_path, build_all) == []
+
+
+class WrongLater:
+    """Rows that an encoder gets wrong, noticed at row ``at``, until the reference is used."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.right = at, False
+
+    def use_reference(self) -> None:
+        self.right = True
+
+    def __call__(self, start: int, stop: int) -> CacheRows:
+        if not self.right and start >= self.at:
+            raise EncoderMismatch("two ids for one text")
+        rows = encode(start, stop)
+        return (
+            rows if self.right else rows._replace(arrays={n: a * 0 for n, a in rows.arrays.items()})
+        )
+
+
+@pytest.mark.parametrize("at", [0, 10, 20])
+def test_a_cache_with_a_wrong_encoder_is_emptied_and_built_by_the_reference(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, at: int
+) -> None:
+    wrong = WrongLater(at)
+    spec = dataclasses.replace(cache_spec(encode=wrong), use_reference=wrong.use_reference)
+    cache = build(tmp_path, spec, save_every_seconds=0)
+    right = build(tmp_path / "right", cache_spec())
+    assert cache.fingerprint == right.fingerprint and cache.counts == right.counts
+    assert "two ids for one text; the cache is emptied and built again" in caplog.text
+
+
+def test_after_a_crash_a_cache_with_a_wrong_encoder_goes_on_with_the_reference(
+    tmp_path: Path,
+) -> None:
+    right = build(tmp_path / "right", cache_spec())
+
+    def attempt(folder: Path) -> None:
+        wrong = WrongLater(10)
+        spec = dataclasses.replace(cache_spec(encode=wrong), use_reference=wrong.use_reference)
+        made = build(folder, spec, save_every_seconds=0)
+        assert made.fingerprint == right.fingerprint
+
+    for at in range(1, 400, 7):
+        folder = tmp_path / str(at)
+        with seam(at) as calls, contextlib.suppress(Killed):
+            attempt(folder)
+        attempt(folder)
+        if calls.calls < at:
+            return
+    raise AssertionError("more calls than were tried")

@@ -1,6 +1,7 @@
 """The three token caches: what they hold, when they are made again, what they say of losses."""
 
 import dataclasses
+import json
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -8,8 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_world import contents, numbered_chat, stored_conversations, tokenizer, turns
+from chat_world import (
+    contents,
+    numbered_chat,
+    stored_conversations,
+    tokenizer,
+    tokenizer_from_json,
+    turns,
+)
 from crashes import seam, survives
+from gigatoken import gigatoken_rs
+from tokenizers import AddedToken, models, pre_tokenizers
+from tokenizers import Tokenizer as ReferenceTokenizer
 
 from pipeline_lib import selection
 from pipeline_lib.chat.conversation import Pair
@@ -17,11 +28,14 @@ from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
-from pipeline_lib.token_caches import caches
+from pipeline_lib.templates.encoding import NO_TOKENS, NOT_ENCODABLE
+from pipeline_lib.token_caches import caches, encoders
 from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.counts import counts_table
-from pipeline_lib.tokenization.control_tokens import ENDOFTEXT
+from pipeline_lib.tokenization import equality
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT
+from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
 
@@ -198,7 +212,7 @@ def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
         return [c.explanation for c in (*rows, pretrain_cache(cache_options, mixture, tokenizer()))]
 
     everything()
-    for module, name in ((selection, "sample"), (caches, "template_for"), (np, "arange")):
+    for module, name in ((selection, "sample"), (encoders, "template_for"), (np, "arange")):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr(Conversations, "read", pytest.fail)
     assert all(why.endswith("used as it is") for why in everything())
@@ -259,3 +273,62 @@ def test_how_many_conversations_are_written_at_a_time_changes_nothing(
         contents(dpo_cache(CacheOptions(tmp_path / "b"), train, tokenizer(), max_len=100).folder)
         == whole
     )
+
+
+def words(unknown: str | None) -> Tokenizer:
+    """A tokenizer of few words; the library raises on others if ``unknown`` is none of them."""
+    names = [*CONTROL_TOKENS, "user", "system", "assistant", "q", "good", "bad"]
+    known = {name: number for number, name in enumerate(names)}
+    model = models.WordLevel(known, unk_token=unknown) if unknown else models.BPE(known, [])
+    reference = ReferenceTokenizer(model)
+    reference.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    reference.add_special_tokens([*CONTROL_TOKENS])
+    if not unknown:  # letters that no token spells vanish
+        reference.add_tokens([AddedToken(name, special=False) for name in names[5:]])
+    return tokenizer_from_json(reference.to_str().encode())
+
+
+@pytest.mark.parametrize(
+    ("unknown", "reason"), [("<gone>", NOT_ENCODABLE), (None, NO_TOKENS)], ids=["raises", "empty"]
+)
+def test_conversations_that_can_not_have_ids_are_left_out_counted_and_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, unknown: str | None, reason: str
+) -> None:
+    sound, strange = turns("q", "good"), turns("q", "語")
+    bad_pair = Pair(turns("q"), turns("good", first="assistant"), turns("語", first="assistant"))
+    sources = {"chats": [sound, strange, sound], "pairs": [PAIR, bad_pair]}
+    train = stored_conversations(tmp_path / "in", sources).train
+    options, chosen = CacheOptions(tmp_path), words(unknown)
+    stream = pretrain_cache(options, mix(train, {}, seed=3), chosen)
+    rows = sft_cache(options, train, chosen, max_len=60)
+    pairs = dpo_cache(options, train, chosen, max_len=60)
+    assert stream.counts["chats"][reason] == rows.counts["chats"][reason] == 1
+    assert (rows.counts["chats"]["kept"], pairs.counts["pairs"]["kept"]) == (2, 1)
+    assert pairs.counts["pairs"][reason] == 1
+    ids = np.fromfile(stream.path("pretrain_tokens.bin"), "<i4")
+    assert (ids == chosen.eos_id).sum() == 4  # two chats and the chosen side of two pairs
+    assert len(ids) == sum(counts["tokens"] for counts in stream.counts.values())
+    assert f"conversations {reason} are left out and counted; the first is conversation" in (
+        caplog.text
+    )
+
+
+def test_a_wrong_fast_encoder_is_found_and_the_cache_is_built_by_the_reference(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:  # fmt: skip
+    load = gigatoken_rs.load_hf_json
+    right = sft(tmp_path / "right", train)
+
+    def spoiled(source: str) -> Any:
+        fields = json.loads(source)
+        vocabulary = fields["model"]["vocab"]
+        vocabulary["7"], vocabulary["8"] = vocabulary["8"], vocabulary["7"]
+        return load(json.dumps(fields))
+
+    monkeypatch.setattr(gigatoken_rs, "load_hf_json", spoiled)
+    monkeypatch.setattr(equality, "NASTY", (b"plain",))
+    monkeypatch.setattr(equality, "own_texts", lambda fields: [])
+    made = sft(tmp_path / "made", train)
+    assert made.fingerprint == right.fingerprint
+    assert "the cache is emptied and built again by the reference encoder" in caplog.text

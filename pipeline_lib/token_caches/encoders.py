@@ -1,0 +1,143 @@
+"""What encodes the conversations of a cache, in its order: as a stream, or as rows of one width."""
+
+import functools
+import logging
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipeline_lib.chat.store import ConversationBatch, Conversations
+from pipeline_lib.templates.encoding import (
+    UNUSABLE,
+    Ids,
+    Template,
+    encode_turns,
+    template_for,
+)
+from pipeline_lib.token_caches.build import CacheRows
+from pipeline_lib.token_caches.counts import Counts, added, by_source
+from pipeline_lib.token_caches.layout import STREAM, without_loss
+from pipeline_lib.token_caches.rows import Fitted, unusable_rows
+from pipeline_lib.tokenization.tokenizer import Tokenizer
+
+KEPT = "kept"
+_SHOWN = 80
+_PIECE = 250  # conversations in one call of the encoder for the stream; documents may be long
+_log = logging.getLogger(__name__)
+
+
+class _Encoder:
+    """Encodes conversations in the order of a cache.
+
+    Template and order are made on first use: opening a complete cache needs neither.
+    """
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        order: Callable[[], NDArray[np.int64]],
+        tokenizer: Tokenizer,
+    ) -> None:
+        self._conversations, self._make_order, self._tokenizer = conversations, order, tokenizer
+        self._kind, self._named = "auto", set[str]()
+
+    def use_reference(self) -> None:
+        """From now on only the reference encoder is used."""
+        self._kind = "tokenizers"
+        self.__dict__.pop("_template", None)
+
+    @functools.cached_property
+    def _template(self) -> Template:
+        return template_for(self._tokenizer, self._kind)
+
+    @functools.cached_property
+    def _order(self) -> NDArray[np.int64]:
+        return self._make_order()
+
+    def _read(self, start: int, stop: int) -> ConversationBatch:
+        return self._conversations.read(self._order[start:stop])
+
+    def _name_first(
+        self, batch: ConversationBatch, start: int, flags: Mapping[str, NDArray[np.generic]]
+    ) -> None:
+        """Name the first conversation that is left out for each reason that the tokenizer is."""
+        for reason in (r for r in UNUSABLE if r in flags and r not in self._named):
+            self._named.add(reason)
+            row = int(np.flatnonzero(flags[reason])[0])
+            texts = batch.turns.contents[batch.turns.offsets[row] : batch.turns.offsets[row + 1]]
+            _log.warning(
+                "conversations %s are left out and counted; the first is conversation %s of %s: %r",
+                reason, f"{int(self._order[start + row]):,}",
+                list(self._conversations.counts)[int(batch.source[row])],
+                b" ".join(texts)[:_SHOWN].decode("utf-8", "ignore"),
+            )  # fmt: skip
+
+    def _counts(self, batch: ConversationBatch, values: dict[str, NDArray[np.generic]]) -> Counts:
+        everything = {"conversations": np.ones(len(batch.source), np.int64), **values}
+        return by_source(list(self._conversations.counts), batch.source, everything)
+
+
+class StreamEncoder(_Encoder):
+    """One text after another, each with an end token after it."""
+
+    def __call__(self, start: int, stop: int) -> CacheRows:
+        stream, counts = [np.empty(0, np.int32)], Counts()
+        for first in range(start, stop, _PIECE):
+            batch = self._read(first, min(first + _PIECE, stop))
+            ids, amounts = self._with_ends(batch)
+            self._name_first(batch, first, amounts)
+            stream.append(ids)
+            counts = added(counts, self._counts(batch, amounts))
+        return CacheRows({STREAM.name: np.concatenate(stream)}, counts)
+
+    def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
+        """The ids of a batch with end tokens, and the token counts of each conversation."""
+        tokens = encode_turns(self._template, batch.turns)
+        tokens.ids[tokens.withheld] = without_loss(tokens.ids[tokens.withheld])
+        ends = tokens.bounds[batch.turns.offsets]
+        trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
+        sizes, turns = np.diff(ends), np.diff(batch.turns.offsets)
+        owner = np.repeat(np.arange(len(turns)), turns)
+        unusable, usable = unusable_rows(tokens, owner, len(turns))
+        ids = tokens.ids[np.repeat(usable, sizes)] if unusable else tokens.ids
+        amounts: dict[str, NDArray[np.generic]] = {
+            **unusable,
+            "tokens": (sizes + 1) * usable,
+            "trained": trained * usable,
+        }
+        return np.insert(ids, np.cumsum(sizes[usable]), self._template.eos), amounts
+
+
+class RowEncoder(_Encoder):
+    """Rows of one width for the conversations or pairs that fit."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        order: Callable[[], NDArray[np.int64]],
+        tokenizer: Tokenizer,
+        names: tuple[str, ...],
+        fit: Callable[[Template, ConversationBatch], Fitted],
+    ) -> None:
+        super().__init__(conversations, order, tokenizer)
+        self._names, self._fit = names, fit
+
+    def __call__(self, start: int, stop: int) -> CacheRows:
+        batch = self._read(start, stop)
+        fitted = self._fit(self._template, batch)
+        self._name_first(batch, start, fitted.flags)
+        arrays = (fitted.ids, fitted.mask, fitted.lengths)
+        amounts = {
+            "tokens": _by_conversation(fitted.kept, fitted.lengths),
+            "trained": _by_conversation(fitted.kept, fitted.mask),
+        }
+        counts = self._counts(batch, {**fitted.flags, KEPT: fitted.kept, **amounts})
+        return CacheRows(dict(zip(self._names, arrays, strict=True)), counts)
+
+
+def _by_conversation(kept: NDArray[np.bool_], rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
+    """The sum of the row of each conversation; 0 for a conversation without a row."""
+    values = np.zeros(len(kept), np.int64)
+    values[kept] = rows.sum(axis=tuple(range(1, rows.ndim)))
+    return values
