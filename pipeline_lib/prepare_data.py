@@ -171,13 +171,7 @@ def _prepare(given: argparse.Namespace) -> int:
     recipe = _resumed_recipe(given, output) if given.resume else Recipe(**_recipe_fields(given))
     if given.dry_run:
         return _dry_run(recipe, output, given.resume)
-    reporter = ProgressReporter(
-        given.log_interval,
-        train_tokens=recipe.train_tokens,
-        max_documents=recipe.row_bound,
-        lanes=recipe.lanes,
-    )
-    with reporter:
+    with ProgressReporter(given.log_interval) as reporter:
         options = PrepareOptions(
             encoder=given.encoder,
             engine=ENGINES[given.engine],

@@ -114,8 +114,9 @@ class TurnBatch(NamedTuple):
 class LaneProgress(NamedTuple):
     """The progress of a lane.
 
-    ``rate``: tokens written per second since this process started. ``rows_at_most``: the limit of
-    rows, or the number of rows in the source if it is known and smaller.
+    ``rate``: tokens written per second since this process started. ``rows_at_most``: its part of
+    the bound on rows, or the rows in its files if they are known and fewer. ``tokens_at_most``: its
+    part of the bound on train tokens. ``lanes``: of the run.
     """
 
     lane: int
@@ -126,6 +127,15 @@ class LaneProgress(NamedTuple):
     elapsed_seconds: float
     rate: float
     rows_at_most: int | None = None
+    tokens_at_most: int | None = None
+    lanes: int = 1
+
+    @property
+    def share(self) -> float:
+        """How much of the lane is done: by the bound that ends it first; 0 if none is known."""
+        rows = self.rows / self.rows_at_most if self.rows_at_most else 0.0
+        tokens = self.train_tokens / self.tokens_at_most if self.tokens_at_most else 0.0
+        return max(rows, tokens)
 
 
 class TokenizerMetadata(TypedDict):

@@ -183,6 +183,8 @@ class Lane:
             elapsed_seconds=self.elapsed_before + seconds,
             rate=(train.tokens + val.tokens - self.tokens_before) / max(seconds, 1e-9),
             rows_at_most=self.rows_at_most,
+            tokens_at_most=self.train_tokens,
+            lanes=self.recipe.lanes,
         )
 
     def _stop_if_asked(self) -> None:
