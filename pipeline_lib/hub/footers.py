@@ -12,18 +12,28 @@ from pipeline_lib.hub.client import RepoListing
 from pipeline_lib.hub.retry import DEFAULT_RETRIES, RetryPolicy, with_retries
 
 _BLOCK_BYTES = 64 << 10
+_SIGNATURE = 12 + 16
 
 
 class RemoteFooter(NamedTuple):
     """Rows of a file and their uncompressed bytes, which are close to their bytes in Arrow.
 
     ``leaves`` holds the bytes of each innermost column by its path, such as
-    ``"messages.list.element.role"``.
+    ``"messages.list.element.role"``; it is empty where columns are encrypted.
     """
 
     rows: int
     arrow_bytes: int
     leaves: Mapping[str, int]
+
+
+def has_encrypted_columns(metadata: pq.FileMetaData, tail: bytes) -> bool:
+    """Whether a file may have encrypted columns, from its metadata and its last eight bytes.
+
+    The footer of such a file is signed, so it is longer than its metadata by a nonce and a tag. To
+    ask pyarrow for the facts of an encrypted column ends the process.
+    """
+    return int.from_bytes(tail[:4], "little") - int(metadata.serialized_size) == _SIGNATURE
 
 
 def remote_footer(
@@ -48,10 +58,12 @@ def _read(listing: RepoListing, path: str) -> RemoteFooter:
     address = f"{listing.address}/{path}"
     with HfFileSystem().open(address, "rb", block_size=_BLOCK_BYTES, cache_type="none") as file:
         found = pq.ParquetFile(file).metadata
+        file.seek(listing.file(path).size - 8)
+        signed = has_encrypted_columns(found, file.read(8))
     groups = [found.row_group(number) for number in range(found.num_row_groups)]
     leaves: Counter[str] = Counter()
     for group in groups:
-        for number in range(group.num_columns):
+        for number in range(0 if signed else group.num_columns):
             chunk = group.column(number)
             leaves[chunk.path_in_schema] += chunk.total_uncompressed_size
     return RemoteFooter(found.num_rows, sum(group.total_byte_size for group in groups), leaves)

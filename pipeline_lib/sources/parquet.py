@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 
 from pipeline_lib.columns import is_text, plain_type
 from pipeline_lib.errors import ColumnError, DamagedFile, SourceError
+from pipeline_lib.hub.footers import has_encrypted_columns
 from pipeline_lib.shuffling import Row
 
 BATCH_BYTES = 64 << 20
@@ -62,15 +63,35 @@ def open_file(path: Path) -> pq.ParquetFile:
         raise DamagedFile(f"{path} can not be read as Parquet: {error}; fetch it again") from error
 
 
+def may_be_encrypted(file: pq.ParquetFile, path: Path) -> bool:
+    """Whether some columns of an open file may be encrypted: see ``has_encrypted_columns``."""
+    with path.open("rb") as opened:
+        opened.seek(-8, 2)
+        return has_encrypted_columns(file.metadata, opened.read(8))
+
+
 def open_text(path: Path, column: str) -> pq.ParquetFile:
-    """The open file, after a check that ``column`` is there and holds text."""
+    """The open file, after a check that ``column`` is there, holds text and is not encrypted."""
     file = open_file(path)
     try:
         check_text_column(file.schema_arrow, column, str(path))
+        if may_be_encrypted(file, path):
+            _check_readable(file, path, column)
     except BaseException:
         file.close()
         raise
     return file
+
+
+def _check_readable(file: pq.ParquetFile, path: Path, column: str) -> None:
+    try:
+        for group in range(min(file.num_row_groups, 1)):
+            next(file.iter_batches(1, row_groups=[group], columns=[column]), None)
+    except OSError as error:
+        raise ColumnError(
+            f"{path}: column `{column}` is encrypted ({error}); decrypt the file, or choose "
+            "another column with --text-column"
+        ) from error
 
 
 def check_text_column(schema: pa.Schema, column: str, where: str) -> None:
@@ -179,7 +200,7 @@ def _not_utf8(rows: list[Row], path: Path, first: int) -> DamagedFile:
 
 
 def _batch_rows(file: pq.ParquetFile, path: Path, column: str, group: int) -> int:
-    chunk = _column_chunk(file.metadata.row_group(group), column)
+    chunk = _column_chunk(file, group, column)
     if chunk is None:
         return BATCH_ROWS
     rows = max(file.metadata.row_group(group).num_rows, 1)
@@ -187,10 +208,11 @@ def _batch_rows(file: pq.ParquetFile, path: Path, column: str, group: int) -> in
     return int(min(max(BATCH_BYTES // largest, 1), BATCH_ROWS))
 
 
-def _column_chunk(group: Any, column: str) -> Any:
-    for index in range(group.num_columns):
-        if group.column(index).path_in_schema == column:
-            return group.column(index)
+def _column_chunk(file: pq.ParquetFile, group: int, column: str) -> Any:
+    """The facts of one column; of others nothing is asked, because they may be encrypted."""
+    for index in range(len(file.schema)):
+        if file.schema.column(index).path == column:
+            return file.metadata.row_group(group).column(index)
     return None
 
 

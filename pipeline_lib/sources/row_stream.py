@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib.columns import Columns, check_columns, is_read, plain_type, text_bytes
 from pipeline_lib.errors import ColumnError, DamagedFile
-from pipeline_lib.sources.parquet import open_file
+from pipeline_lib.sources.parquet import may_be_encrypted, open_file
 
 PIECE_BYTES = 16 << 20
 PIECE_ROWS = 1_000
@@ -32,7 +32,7 @@ def parquet_schema(paths: Sequence[Path], columns: Columns) -> pa.Schema:
     """
     schema = pa.schema([])
     for path in paths:
-        with open_file(path) as file:
+        with _open_whole(path) as file:
             found = _plain(file.schema_arrow)
         check_columns(found, columns, str(path), nulls=True)
         try:
@@ -46,9 +46,18 @@ def parquet_schema(paths: Sequence[Path], columns: Columns) -> pa.Schema:
     return schema
 
 
+def _open_whole(path: Path) -> pq.ParquetFile:
+    """The open file, of which every column is to be read."""
+    file = open_file(path)
+    if may_be_encrypted(file, path):
+        file.close()
+        raise ColumnError(f"{path} has encrypted columns, and all are read; decrypt the file")
+    return file
+
+
 def parquet_size(path: Path, columns: Columns) -> tuple[int, int]:
     """Rows of a file, and uncompressed bytes of what ``columns`` names in it, by its footer."""
-    with open_file(path) as file:
+    with _open_whole(path) as file:
         groups = [file.metadata.row_group(g) for g in range(file.num_row_groups)]
         leaves = [group.column(c) for group in groups for c in range(group.num_columns)]
         read = [leaf for leaf in leaves if is_read(leaf.path_in_schema, columns)]

@@ -1,5 +1,6 @@
 """Text out of Parquet: every row once, in bounded batches, every fault with file and row."""
 
+import base64
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.parquet.encryption as encryption
 import pytest
 from crashes import flip
 from hypothesis import given, settings
@@ -14,7 +16,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.errors import ColumnError, DamagedFile
 from pipeline_lib.shuffling import Row
-from pipeline_lib.sources import parquet
+from pipeline_lib.sources import parquet, row_stream
 from pipeline_lib.sources.parquet import BATCH_BYTES, BATCH_ROWS, footer, open_text, parquet_texts
 
 VALUES = ["one", None, "", "vier ü 語", "one"]
@@ -292,3 +294,44 @@ def opened(path: Path) -> bool:
         pytest.skip("open files are listed under /proc only")
     links = [entry for entry in folder.iterdir() if entry.is_symlink()]
     return any(str(path) == str(link.readlink()) for link in links if os.path.lexists(link))
+
+
+def encrypted(path: Path, column: str) -> Path:
+    """A file of ``text`` and ``email`` in which one column is encrypted and the footer is not."""
+    config = encryption.EncryptionConfiguration(
+        footer_key="f", column_keys={"c": [column]}, plaintext_footer=True, double_wrapping=False,
+        data_key_length_bits=128,
+    )  # fmt: skip
+    keys = {"f": "0123456789012345", "c": "1234567890123450"}
+
+    class Keys(encryption.KmsClient):  # type: ignore[misc]  # pyarrow.parquet.encryption is untyped
+        def wrap_key(self, key: bytes, master: str) -> bytes:
+            return base64.b64encode(keys[master].encode() + key)
+
+    factory = encryption.CryptoFactory(lambda config: Keys())
+    made = factory.file_encryption_properties(encryption.KmsConnectionConfig(), config)
+    table = pa.table({"email": ["a@example.org"] * 9, "text": [f"open {n}" for n in range(9)]})
+    with pq.ParquetWriter(path, table.schema, encryption_properties=made) as writer:
+        writer.write_table(table)
+    return path
+
+
+def test_an_encrypted_column_that_is_not_read_does_no_harm(tmp_path: Path) -> None:
+    path = encrypted(tmp_path / "a.parquet", "email")
+    rows = [row for _, part in parquet_texts(path, "text") for row in part]
+    assert rows == [f"open {n}".encode() for n in range(9)]
+
+
+def test_an_encrypted_text_column_is_named_with_its_file(tmp_path: Path) -> None:
+    path = encrypted(tmp_path / "a.parquet", "text")
+    with pytest.raises(ColumnError, match=r"a\.parquet: column `text` is encrypted \("):
+        parquet.open_text(path, "text")
+
+
+def test_a_file_with_encrypted_columns_is_refused_where_all_are_read(tmp_path: Path) -> None:
+    path = encrypted(tmp_path / "a.parquet", "email")
+    columns = {"text": pa.string()}
+    with pytest.raises(ColumnError, match=r"a\.parquet has encrypted columns"):
+        row_stream.parquet_size(path, columns)
+    with pytest.raises(ColumnError, match=r"a\.parquet has encrypted columns"):
+        row_stream.parquet_schema([path], columns)
