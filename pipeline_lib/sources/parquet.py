@@ -229,13 +229,22 @@ def _largest_repeated(path: Path, chunk: Any) -> int:
     with path.open("rb") as file:
         file.seek(chunk.dictionary_page_offset)
         header = file.read(64)
+    try:
+        return _largest_in(header, chunk.num_values)
+    except (IndexError, SourceError) as error:
+        raise DamagedFile(
+            f"{path}: the header of a dictionary page can not be read; fetch the file again"
+        ) from error
+
+
+def _largest_in(header: bytes, values_in_chunk: int) -> int:
     fields, number, position = {}, 0, 0
     while number < 6:
         number += header[position] >> 4
         if number < 7:
             fields[number], position = _varint(header, position + 1)
     values, _ = _varint(header, position + 2)
-    every_value_once = values >> 1 >= chunk.num_values
+    every_value_once = values >> 1 >= values_in_chunk
     return 0 if every_value_once else fields[2] >> 1
 
 

@@ -335,3 +335,18 @@ def test_a_file_with_encrypted_columns_is_refused_where_all_are_read(tmp_path: P
         row_stream.parquet_size(path, columns)
     with pytest.raises(ColumnError, match=r"a\.parquet has encrypted columns"):
         row_stream.parquet_schema([path], columns)
+
+
+@pytest.mark.parametrize("dictionary", [True, False])
+def test_a_row_group_that_ends_too_early_is_damage_and_not_the_end(
+    tmp_path: Path, dictionary: bool
+) -> None:
+    """Arrow gives fewer rows and no error where a file was cut after it was opened."""
+    path = tmp_path / "a.parquet"
+    values = pa.array([f"text {n}" for n in range(64)])
+    write(path, values, 16, compression="none", use_dictionary=dictionary)
+    reading = parquet_texts(path, "text")
+    assert len(next(reading)[1]) == 16
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(DamagedFile, match=r"a\.parquet: .*fetch the file again"):
+        list(reading)
