@@ -56,6 +56,13 @@ def test_an_allowance_for_what_is_not_chosen_is_refused(allowed: Any) -> None:
         check_choice(["wildchat", "oasst2"], ["wildchat", "oasst2", "soda"], {}, allowed)
 
 
+def test_a_text_is_not_taken_for_a_tuple_of_one_name() -> None:
+    with pytest.raises(
+        ValueError, match=r'is the text \'wildchat\'; expected names: \("wildchat",\)'
+    ):
+        accept({}, ["wildchat"], "wildchat")
+
+
 def test_everything_that_is_wrong_in_the_choice_is_said_before_the_run() -> None:
     weights = {"wildcat": 1.0, "soda": -1, "oasst2": float("nan"), "arena": "2", "extra": 2}
     registered = ["wildchat", "soda", "oasst2", "arena", "extra"]
