@@ -8,6 +8,7 @@ from chat_world import numbered_chat, stored_conversations, turns
 
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
+from pipeline_lib.errors import MissingSources
 from pipeline_lib.templates.chatml import render
 
 
@@ -106,3 +107,13 @@ def test_a_byte_budget_takes_the_start_of_the_order(train: Conversations) -> Non
     mixture = mix(train, {"one": 1, "zero": 0}, seed=1)
     everything = list(mixture.contents(10_000))
     assert list(mixture.contents(1)) == everything[:2]
+
+
+@pytest.mark.parametrize("weight", [0.01, 0.12])
+def test_a_weight_that_takes_no_row_is_never_taken_for_one_of_zero(
+    train: Conversations, weight: float
+) -> None:
+    with pytest.raises(MissingSources, match=f"the weight {weight} leaves none of its 4 rows"):
+        mix(train, {"one": weight}, seed=1)
+    assert len(mix(train, {"one": 0.13}, seed=1).texts) == 6
+    assert mix(train, {"one": 0}, seed=1).missing == train.missing

@@ -16,6 +16,7 @@ def test_items_slices_and_negative_places_are_those_of_a_sequence(tmp_path: Path
     assert len(train) == 3
     assert train[-1] == numbered_chat(3) == train[2]
     assert train[:2] == [numbered_chat(1), numbered_chat(2)]
+    assert train[-3] == numbered_chat(1) == train[0]
     assert train.counts == {"a": 2, "none": 0, "b": 1}
     for outside in (3, -4):
         with pytest.raises(IndexError, match="of 3"):
@@ -58,3 +59,10 @@ def test_opening_touches_no_part(tmp_path: Path) -> None:
     train = stored_conversations(tmp_path, {"a": [numbered_chat(1)]}).train
     assert train._parts == [None]
     assert train[0] == numbered_chat(1)
+
+
+def test_each_source_has_a_digest_of_its_own_content(tmp_path: Path) -> None:
+    sources = {"a": [numbered_chat(1)], "b": [numbered_chat(2)], "c": [numbered_chat(1)]}
+    found = stored_conversations(tmp_path, sources).train.fingerprints
+    assert list(found) == ["a", "b", "c"]
+    assert found["a"] == found["c"] != found["b"]

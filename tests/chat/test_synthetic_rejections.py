@@ -1,5 +1,6 @@
 """Rejected answers by rule: other than the chosen one, and decided by content alone."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.store_format import as_turns
 from pipeline_lib.chat.synthetic_rejections import shuffled_words, with_rejected
+from pipeline_lib.records import Turn
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ccc", "é", "1"]), max_size=12))
@@ -56,3 +59,30 @@ def test_real_pairs_stay_and_others_get_their_last_answer_shuffled(tmp_path: Pat
     assert batch.rejected.offsets.tolist() == [0, 1, 2, 3]
     assert batch.rejected.contents[0] == b"bad"
     assert sorted(batch.rejected.contents[1].split()) == [b"answer", b"here", b"second"]
+
+
+def test_every_conversation_has_its_own_rejected_turns_wherever_it_stands(tmp_path: Path) -> None:
+    def answers(*contents: str) -> list[Turn]:
+        return turns(*contents, first="assistant")
+
+    silent = Turn(role="assistant", content="not trained at all", learn=False)
+    results = [
+        Pair(turns("q"), answers("good"), answers("bad", "why", "because")),
+        turns("q", "word"),
+        turns("q", "three words here"),
+        Pair(turns("q"), answers("fine", "more", "yes"), answers("poor")),
+        [*turns("q"), silent],
+        Pair(turns("q"), answers("a"), answers("b", "c", "d")),
+    ]
+    train = stored_conversations(tmp_path, {"one": results}).train
+    made = with_rejected(train.read(np.arange(len(train)))).rejected
+    found = [
+        as_turns((made.contents[a:b], made.roles[a:b], made.learn[a:b]))
+        for a, b in pairwise(made.offsets.tolist())
+    ]
+    assert [found[row] for row in (0, 3, 5)] == [results[row].rejected for row in (0, 3, 5)]
+    assert found[1] == []
+    for row in (2, 4):
+        (turn,) = found[row]
+        assert sorted(turn["content"].split()) == sorted(results[row][1]["content"].split())
+        assert turn | {"content": ""} == results[row][1] | {"content": ""}

@@ -9,7 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipeline_lib import selection
-from pipeline_lib.corpus.batches import Batcher, DocumentBatch, VisitCounts, is_blank
+from pipeline_lib.corpus.batches import (
+    Batcher,
+    DocumentBatch,
+    Probing,
+    VisitCounts,
+    is_blank,
+)
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.shuffling import Dice, Row, RowBlock, ShuffleBuffer
 
@@ -133,3 +139,11 @@ def test_probes_are_picked_by_identity_and_only_among_short_texts() -> None:
     assert [batch.probes for batch in again] == [[]]
     reordered = batches(rows[::-1], recipe)
     assert {batch.texts[i] for batch in reordered for i in batch.probes} == set(picked)
+
+
+def test_a_probe_may_be_as_long_as_it_is_allowed_to_be() -> None:
+    texts = [b"x" * size for size in (1, 9, 10, 11)]
+    shuffle = ShuffleBuffer(Dice(3, 1), 1, 10**9)
+    rows = shuffle.run([RowBlock(0, 0, [*texts])])
+    (found,) = Batcher(RECIPE, probing=Probing(every=1, longest=10)).batches(shuffle, rows, NEVER)
+    assert {len(found.texts[index]) for index in found.probes} == {1, 9, 10}

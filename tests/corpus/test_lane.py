@@ -16,9 +16,10 @@ from corpora import contents, folder_of, small_recipe
 from crashes import Killed, committing, flip, leave_unfinished, run, seam, survives, touch
 
 from pipeline_lib import digest
-from pipeline_lib.corpus.layout import CHECKPOINT
+from pipeline_lib.corpus.layout import CHECKPOINT, MANIFEST
 from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.verify import verify
 from pipeline_lib.errors import Interrupted, SourceChanged
 from pipeline_lib.records import LaneProgress
 
@@ -320,3 +321,28 @@ def test_elapsed_time_is_carried_over_from_run_to_run(world: World, tmp_path: Pa
     before = json.loads((tmp_path / "out.incomplete" / CHECKPOINT).read_bytes())["elapsed_seconds"]
     metadata = run(world.recipe, tmp_path / "out")
     assert metadata["measured"]["elapsed_seconds"] > before > 5
+
+
+@pytest.mark.parametrize("split", ["train", "val"])
+def test_a_split_that_ends_with_a_full_shard_leaves_the_other_its_last_one(
+    short: World, tmp_path: Path, split: str
+) -> None:
+    tokens = json.loads(short.golden[MANIFEST])["counts"][f"{split}_tokens"]
+    recipe = dataclasses.replace(short.recipe, shard_tokens=tokens)
+    counts = run(recipe, tmp_path / "out")["counts"]
+    assert counts == json.loads(short.golden[MANIFEST])["counts"]
+    assert verify(tmp_path / "out") == []
+
+
+@pytest.mark.parametrize(
+    ("bounds", "reached"),
+    [({}, None), ({"max_documents": None, "train_tokens": 10**6}, False)],
+)
+def test_a_checkpoint_says_of_a_token_bound_whether_it_was_reached_and_none_without_one(
+    short: World, tmp_path: Path, bounds: dict[str, Any], reached: bool | None
+) -> None:
+    recipe = dataclasses.replace(short.recipe, **bounds)
+    staging = leave_unfinished(recipe, tmp_path / "out", 3)
+    fields = json.loads((staging / CHECKPOINT).read_bytes())
+    assert fields["train_token_target_reached"] is reached
+    assert run(recipe, tmp_path / "out")["train_token_target_reached"] is reached

@@ -72,6 +72,8 @@ def _behaviour(node: ast.AST) -> Iterator[ast.AST]:
             return
         case ast.Call(func=ast.Attribute(value=ast.Name(id=name))) if name in _LOGS:
             return
+        case ast.BinOp(op=ast.LShift() | ast.Pow(), left=ast.Constant(), right=ast.Constant()):
+            return
         case ast.FunctionDef(name="__str__" | "__repr__") | ast.keyword(arg="strict"):
             return
         case ast.If(test=ast.Name(id="TYPE_CHECKING")):
@@ -161,8 +163,8 @@ def _constant(node: ast.AST) -> Replacements:
     """Of an argument ``strict=True`` nothing but an error follows, which good code never meets."""
     if isinstance(node, ast.Constant) and isinstance(node.value, bool):
         yield node, str(not node.value)
-    elif isinstance(node, ast.Constant) and isinstance(node.value, int):
-        yield node, str(node.value + 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int) and node.value < 256:
+        yield node, str(node.value + 1)  # larger ones are sizes and modes
 
 
 _TWINS = {"all": "any", "any": "all", "min": "max", "max": "min"}

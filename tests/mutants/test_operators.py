@@ -44,6 +44,7 @@ def test_every_kind_of_change_is_made(name: str) -> None:
         'x = f"{a + 1}"',
         "def __str__(self): return a + 1",
         "BLOCK = 1 << 20",
+        "def f(mode=0o600, size=64 << 10, every=4_096): pass",
         "file.close()",
         "x: Literal[1] = y",
         "z = zip(a(), b(), strict=True)",

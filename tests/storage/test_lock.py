@@ -46,7 +46,7 @@ def test_the_lock_of_a_killed_process_is_free(tmp_path: Path) -> None:
 
 
 def test_a_lock_file_left_behind_means_nothing(tmp_path: Path) -> None:
-    (tmp_path / "lock").write_bytes(b"4711\n")
+    (tmp_path / "lock").write_bytes(b"4711" * 9 + b"\n")
     with FolderLock(tmp_path / "lock"):
         assert (tmp_path / "lock").read_bytes() == f"{os.getpid()}\n".encode()
 
