@@ -195,3 +195,37 @@ def test_a_field_that_this_version_does_not_know_is_kept(
     sealed = manifest.seal(content, made[1]["measured"])
     (tmp_path / MANIFEST).write_text(json.dumps(sealed))
     assert manifest.load(tmp_path) == sealed
+
+
+def test_a_manifest_of_the_first_version_is_met_as_far_as_it_tells(
+    made: tuple[Path, Manifest],
+) -> None:
+    now, first = made[1], cast(Manifest, {**made[1], "format_version": 1})
+    content = manifest.content_of(now)
+    assert manifest.in_format_of(content, now) == (content, [])
+    told, left_out = manifest.in_format_of(content, first)
+    assert told.keys() | {*left_out} - {"source.sha256"} == content.keys()
+    assert "source.sha256" in left_out and "sha256" not in told["source"]
+    assert told["format_version"] == 1 and told["counts"] == content["counts"]
+
+
+def test_measurements_and_rows_left_out_are_those_of_the_manifests_own_version(
+    made: tuple[Path, Manifest],
+) -> None:
+    now, encoder = made[1], {"name": "a", "version": "1"}
+    measured = cast(Any, {**now["measured"], "encoders": [{"name": "b", "version": "2"}, encoder]})
+    first = cast(Any, {**now, "format_version": 1, "measured": {"encoder": encoder}})
+    assert manifest.measured_in_format_of(measured, now) == measured
+    old = manifest.measured_in_format_of(measured, first)
+    assert old["encoder"] == encoder and not {"encoders", "source_mtimes_ns"} & old.keys()
+    nothing = cast(Any, {**measured, "encoders": []})
+    assert manifest.measured_in_format_of(nothing, first)["encoder"] is None
+    assert manifest.encoders(first) == [encoder]
+    assert manifest.encoders(cast(Any, {**now, "measured": measured})) == measured["encoders"]
+    assert manifest.encoders(cast(Any, {**first, "measured": {"encoder": None}})) == []
+    assert manifest.rows_left_out(now) == now["rows_left_out"]
+    assert {*manifest.rows_left_out(first).values()} == {
+        now["counts"]["skipped_null"],
+        now["counts"]["skipped_blank"],
+    }
+    assert manifest.source_seals(first) == {} != manifest.source_seals(now)

@@ -55,7 +55,7 @@ def test_counts_are_whole_numbers_above_zero(name: str, value: Any) -> None:
 def test_a_seed_is_a_whole_number_of_32_bits(seed: Any) -> None:
     with pytest.raises(ValueError, match="seed is"):
         Recipe(seed=seed)
-    assert Recipe(seed=2**32 - 1).seed == 2**32 - 1
+    assert [Recipe(seed=good).seed for good in (0, 2**32 - 1)] == [0, 2**32 - 1]
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -0.1, 1, float("nan"), "0.5"])
@@ -120,3 +120,14 @@ def test_lanes_share_a_bound_without_a_rest(total: int, lanes: int) -> None:
 
 def test_lanes_of_a_run_without_a_bound_have_none() -> None:
     assert lane_bound(None, 0, 4) is None
+
+
+def test_the_label_of_a_recipe_stays_when_its_places_move_and_changes_with_all_else() -> None:
+    recipe = Recipe(dataset="/here/corpus", config=None, tokenizer="/here/tokenizer")
+    moved = dataclasses.replace(recipe, dataset="/there/corpus", tokenizer="/there/tokenizer")
+    assert len(recipe.label) == 12 and recipe.label == moved.label
+    changes: list[dict[str, Any]] = [
+        {"dataset": "/here/other"}, {"tokenizer": "/here/other"}, {"seed": 1}, {"lanes": 2},
+    ]  # fmt: skip
+    others = {dataclasses.replace(recipe, **change).label for change in changes}
+    assert len(others | {recipe.label}) == 5

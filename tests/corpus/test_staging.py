@@ -1,9 +1,11 @@
 """What stands beside an output folder decides whether a run may begin, go on, or neither."""
 
+import errno
+import os
 from pathlib import Path
 
 import pytest
-from crashes import interleaved
+from crashes import interleaved, seam
 from durability import broken_promises, unneeded_syncs
 
 from pipeline_lib.corpus import staging
@@ -216,3 +218,39 @@ def committed_run(work: Path, lane: str = "") -> None:
         atomic.write_new(work / name, [b"tokens"])
         folders.sync_folder((work / name).parent)
     atomic.save_json(work / lane / CHECKPOINT, ["train_00000.npy", "buffer_000001.bin"])
+
+
+@pytest.mark.parametrize(
+    ("name", "is_folder", "fate"),
+    [
+        ("train_00000.npy", False, "kept"),
+        (".DS_Store", False, "removed"),
+        (".Trashes", True, "refused"),
+        ("notes.txt", False, "refused"),
+        ("notes", True, "refused"),
+    ],
+)
+def test_of_a_payload_only_what_a_system_leaves_is_removed_and_no_folder(
+    tmp_path: Path, name: str, is_folder: bool, fate: str
+) -> None:
+    entry = tmp_path / name
+    entry.mkdir() if is_folder else entry.write_bytes(b"x")
+    if fate == "refused":
+        with pytest.raises(OutputExists, match=rf"{name} is in the folder to be published but no"):
+            staging.clean_payload(tmp_path, {"train_00000.npy"})
+    else:
+        staging.clean_payload(tmp_path, {"train_00000.npy"})
+    assert entry.exists() == (fate != "removed")
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.EBUSY, errno.ENOSPC])
+@pytest.mark.parametrize("call", ["fsync", "rmtree"])
+def test_a_staging_folder_that_can_not_be_removed_stops_nothing(
+    output: Path, caplog: pytest.LogCaptureFixture, code: int, call: str
+) -> None:
+    committed_run(staging_folder(output))
+    with seam(1, only=call, error=OSError(code, os.strerror(code))):
+        staging.remove_staging(staging_folder(output))
+    assert "could not remove" in caplog.text and "nothing in it is needed" in caplog.text
+    staging.remove_staging(staging_folder(output))
+    assert not staging_folder(output).exists()

@@ -204,7 +204,9 @@ def _swap(values: list[ast.expr], place: int) -> None:
 
 def _dropped_statement(node: ast.AST) -> Replacements:
     match node:
-        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="close" | "shutdown"))):
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr=name) | ast.Name(id=name))) if (
+            name.strip("_") in ("close", "shutdown")
+        ):
             pass
         case ast.Expr(value=ast.Call(func=ast.Attribute(value=ast.Name(id=name)))):
             if name not in _LOGS:

@@ -46,6 +46,7 @@ def test_every_kind_of_change_is_made(name: str) -> None:
         "BLOCK = 1 << 20",
         "def f(mode=0o600, size=64 << 10, every=4_096): pass",
         "file.close()",
+        "_close(x)",
         "x: Literal[1] = y",
         "z = zip(a(), b(), strict=True)",
     ],
