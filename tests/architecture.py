@@ -45,7 +45,6 @@ PURE = (
     *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
     *("hub.cards", "sources.split_names", "templates.chatml"),
     *("chat.store_progress", "chat.store_record"),
-    *("hub.cards", "templates.chatml"),
     *(
         "tokenization.admission",
         "tokenization.byte_symbols",

@@ -51,11 +51,9 @@ def code_identity(root: Any) -> CodeIdentity:
         walk.refer(name, root)
     except RecursionError:
         walk.unresolved.append(f"{name} (nested too deeply)")
-    sha256 = digest.of_json([sys.version_info[:2], walk.parts])
-    parts = (
-        (path, digest.of_json(part)) for path, part in zip(walk.paths, walk.parts, strict=True)
-    )
-    found = (*walk.literals, *parts)
+    parts = [digest.of_json(part) for part in walk.parts]
+    sha256 = digest.of_json([sys.version_info[:2], parts])
+    found = (*walk.literals, *zip(walk.paths, parts, strict=True))
     return CodeIdentity(sha256, tuple(walk.unresolved), tuple(walk.functions), found)
 
 

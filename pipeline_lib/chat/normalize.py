@@ -1,8 +1,7 @@
 """The normalising stage: rows of saved data sets become checked conversations on disk.
 
-Each source has its own folder in the cache. The key of the folder covers the rows, the code of the
-normalizer, the library code that decides the stored content, and the selection. Later stages depend
-only on the digest of the conversations, so an edit that changes no conversation rebuilds nothing.
+Each source has its own store in the cache. Later stages depend only on the digest of the
+conversations, so an edit that changes no conversation rebuilds nothing.
 """
 
 import logging
@@ -12,26 +11,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from pipeline_lib import selection
 from pipeline_lib.chat import missing
-from pipeline_lib.chat.code_identity import CodeIdentity, code_identity
-from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.opened import OpenedSources
-from pipeline_lib.chat.row_results import Normalizer, Side
-from pipeline_lib.chat.rows import PickedRows, SourceRows
+from pipeline_lib.chat.row_results import Normalizer
+from pipeline_lib.chat.rows import SourceRows
+from pipeline_lib.chat.source_store import Choice, SourceStore
 from pipeline_lib.chat.store import Conversations, stored_source
 from pipeline_lib.chat.store_record import SourceReport, StoreDetails
-from pipeline_lib.chat.store_writer import StoreWriter
 from pipeline_lib.errors import SourceError
 from pipeline_lib.storage.cache_options import CacheOptions
-from pipeline_lib.storage.growing_folder import GrowingFolder
-from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
+from pipeline_lib.storage.keyed_folder import KeyedFolder, Record
 from pipeline_lib.table import Table
 
-STORE_VERSION = 3
-"""Increased when equal results of a normalizer are stored in another form or another split."""
-KIND = "normalized-"
-"""The start of the name of a source's folder in the cache."""
 WARN_SHARE = 0.05
 """If more than this share of the rows of a source is rejected, the log warns."""
 _log = logging.getLogger(__name__)
@@ -86,15 +77,6 @@ def _most_frequent(counts: Mapping[str, int]) -> str:
     return max(counts, key=counts.__getitem__, default="")
 
 
-@dataclass(frozen=True)
-class _Choice:
-    """The selection and the split, for every source."""
-
-    seed: int
-    val_fraction: float
-    limit: int
-
-
 def normalize(
     sources: Mapping[str, SourceRows],
     normalizers: Mapping[str, Normalizer],
@@ -124,10 +106,11 @@ def normalize(
     chosen = [*sources, *absent]
     absent |= {n: _NO_NORMALIZER for n in sources if not callable(normalizers.get(n))}
     missing.accept(absent, chosen, allow_missing)  # now, not after an hour
-    choice, stores = _Choice(seed, val_fraction, limit), dict[str, _Store]()
+    choice, stores = Choice(seed, val_fraction, limit), dict[str, _Store]()
     for name in [name for name in sources if name not in absent]:
         try:
-            stores[name] = _store(name, sources[name], normalizers[name], cache, choice)
+            source = SourceStore(name, sources[name], normalizers[name], cache, choice)
+            stores[name] = _store(source)
         except _FAULTS_OF_ONE_SOURCE as error:
             absent[name] = str(error)
     absent |= {name: reason for name in stores if (reason := _nothing_to_train(stores[name]))}
@@ -165,50 +148,11 @@ def _nothing_to_train(store: _Store) -> str:
     )
 
 
-def _store(
-    name: str, rows: SourceRows, normalizer: Normalizer, cache: CacheOptions, choice: _Choice
-) -> tuple[KeyedFolder, Record[StoreDetails]]:
+def _store(source: SourceStore) -> _Store:
     """The complete store of one source, checked."""
-    code = code_identity(normalizer)
-    folder = KeyedFolder(cache.root, KIND + name, _key(name, rows, code, choice))
-    record = folder.load(StoreDetails)
-    if record is None or not record.complete or code.unresolved:
-        with GrowingFolder(folder, StoreDetails, StoreDetails()) as writer:
-            if code.unresolved:
-                _start_over(name, writer, code)
-            record = _filled(name, rows, normalizer, cache, choice, writer)
-    folder.check(record, full=cache.full)
-    check_rejections(name, record.details.report)
-    return folder, record
-
-
-def _start_over(name: str, writer: GrowingFolder[StoreDetails], code: CodeIdentity) -> None:
-    _log.warning(
-        "%s: some things that its normalizer uses can not be pinned down (%s); normalising again",
-        name,
-        ", ".join(code.unresolved),
-    )
-    writer.start_over()
-
-
-def _filled(
-    name: str,
-    rows: SourceRows,
-    normalizer: Normalizer,
-    cache: CacheOptions,
-    choice: _Choice,
-    writer: GrowingFolder[StoreDetails],
-) -> Record[StoreDetails]:
-    if writer.done:
-        _log.info("%s: resuming at row %s", name, f"{writer.done:,}")
-    picked = PickedRows(name, rows, choice.seed, choice.limit)
-
-    def on_progress(done: int) -> None:
-        if cache.on_progress:
-            cache.on_progress(name, done, len(picked))
-
-    side = _side(choice.seed, choice.val_fraction)
-    return StoreWriter(writer, normalizer, side, cache).run(picked, on_progress)
+    record = source.record()
+    check_rejections(source.name, record.details.report)
+    return source.folder, record
 
 
 def check_rejections(name: str, report: SourceReport) -> None:
@@ -224,34 +168,3 @@ def _rejections(report: SourceReport) -> str:
     if report.first_traceback:
         text += f"; the first traceback:\n{report.first_traceback}"
     return text
-
-
-def _key(name: str, rows: SourceRows, code: CodeIdentity, choice: _Choice) -> Key:
-    return {
-        "store_version": STORE_VERSION,
-        "source": name,
-        "rows": rows.fingerprint,
-        "tree": rows.tree,
-        "seed": choice.seed,
-        "val_fraction": choice.val_fraction,
-        "limit": choice.limit,
-        "limit_selects": f"seeded sample, version {selection.SELECTION_VERSION}",
-        "normalizer": code.sha256,
-        "library": code_identity(DECIDE_WHAT_IS_STORED).sha256,
-    }
-
-
-def _side(seed: int, val_fraction: float) -> Side:
-    prefix, threshold = selection.identity_prefix(seed), selection.val_threshold(val_fraction)
-
-    def side(conversation: Turns | Pair) -> selection.Split:
-        turns = conversation.prompt if isinstance(conversation, Pair) else conversation
-        first = next((turn for turn in turns if turn["role"] == "user"), turns[0])
-        identity = selection.identity(prefix, first["content"].strip().encode())
-        return selection.side(identity, threshold)
-
-    return side
-
-
-DECIDE_WHAT_IS_STORED = (PickedRows, StoreWriter, _side)
-"""The library code that decides the stored content; the walk finds everything that it reaches."""

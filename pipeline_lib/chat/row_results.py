@@ -4,15 +4,16 @@ import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from pipeline_lib import selection
+from pipeline_lib import digest, selection
 from pipeline_lib.chat.conversation import Pair, Reject, Result, Turns, check_result
-from pipeline_lib.chat.store_format import conversation_bytes
+from pipeline_lib.chat.store_format import conversation_bytes, whole
 from pipeline_lib.records import DataRow
 
 Normalizer = Callable[[DataRow], Result]
 """A function from a row of a data set to turns, a pair or a rejection."""
 Side = Callable[[Turns | Pair], selection.Split]
 """A function from a conversation to its side of the split."""
+_SHOWN = 160
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,26 @@ class RowResult:
     split: selection.Split | None = None
     data: bytes = b""
     traceback: str = ""
+
+    @property
+    def digest(self) -> str:
+        """Hex SHA-256 of all of it but the traceback, which has line numbers."""
+        return digest.of_json([self.split, digest.sha256_bytes(self.data), *self._words])
+
+    @property
+    def shown(self) -> str:
+        """The result in one short line."""
+        if isinstance(self.outcome, Reject):
+            return f"rejected, {self.outcome.reason}"
+        text = " | ".join(f"{turn['role']}: {turn['content']}" for turn in whole(self.outcome))
+        start = f"{text[:_SHOWN]}..." if len(text) > _SHOWN else text
+        return f"{self.split}, {len(self.data):,} bytes, {self.digest[:12]}: {start!r}"
+
+    @property
+    def _words(self) -> list[str]:
+        if isinstance(self.outcome, Reject):
+            return ["rejected", self.outcome.reason]
+        return ["kept", *sorted(set(self.outcome.notes))]
 
 
 def result_of(row: DataRow, normalizer: Normalizer, side: Side) -> RowResult:

@@ -27,15 +27,17 @@ class ReadsRows(Protocol):
 class SourceRows:
     """The rows of one source and the digest of their content.
 
-    ``data``: the rows, as a ``datasets.Dataset``. With ``tree``, its rows are single messages, and
-    a normalizer gets one path of a message tree as its row: ``{"messages": [row, row, ...],
-    "worse": [...]}``, root first. ``worse`` is the same path with its last answer replaced by the
-    worst-ranked one; it is empty if no other answer has a worse rank.
+    ``data``: the rows, as a ``datasets.Dataset``, with the ``columns``, or all if none are named.
+    ``fingerprint``: of the data set, with all its columns. With ``tree``, its rows are single
+    messages, and a normalizer gets one path of a message tree as its row: ``{"messages": [row, row,
+    ...], "worse": [...]}``, root first. ``worse`` is the same path with its last answer replaced by
+    the worst-ranked one; it is empty if no other answer has a worse rank.
     """
 
     data: ReadsRows
     fingerprint: str
     tree: bool = False
+    columns: tuple[str, ...] = ()
 
 
 def open_rows(folder: Path, source: registry.DatasetSpec, *, full: bool = False) -> SourceRows:
@@ -46,8 +48,9 @@ def open_rows(folder: Path, source: registry.DatasetSpec, *, full: bool = False)
     missing or has another type.
     """
     dataset = saved.load(folder, source.columns, full=full)
-    chosen = dataset.select_columns(list(source.columns))
-    return SourceRows(chosen, saved.find(folder).fingerprint, source.group is not None)
+    columns = list(source.columns)
+    chosen = dataset.select_columns(columns)
+    return SourceRows(chosen, saved.find(folder).fingerprint, source.group is not None, (*columns,))
 
 
 class RowAddress(NamedTuple):
@@ -102,6 +105,10 @@ class PickedRows:
         if self._paths is None:
             return [RowAddress((place,)) for place in places]
         return [self._paths[place] for place in places]
+
+    def address(self, place: int) -> RowAddress:
+        """The address of the row at one position."""
+        return self.addresses(place, place + 1)[0]
 
     def block(self, start: int, stop: int) -> Iterator[DataRow]:
         """The rows at positions ``start`` to ``stop`` of the order."""

@@ -11,7 +11,7 @@ from pipeline_lib import digest
 from pipeline_lib.chat.conversation import Pair, Reject, Turns
 from pipeline_lib.chat.row_results import RowResult
 from pipeline_lib.chat.store_format import conversation_bytes
-from pipeline_lib.chat.store_record import SPLITS, SourceReport, StoreDetails
+from pipeline_lib.chat.store_record import SPLITS, ProbedRow, SourceReport, StoreDetails
 
 PART_ROWS, PART_BYTES = 20_000, 16 << 20
 _REASONS = 200
@@ -24,14 +24,15 @@ OpenPart = dict[str, list[Turns | Pair]]
 class StoreProgress:
     """What all rows so far gave.
 
-    ``open``: the conversations of the open part. ``size``: their bytes. ``digests`` and ``report``:
-    as in ``StoreDetails``, with the open part.
+    ``open``: the conversations of the open part. ``size``: their bytes. ``digests``, ``report``
+    and ``probed``: as in ``StoreDetails``, with the open part.
     """
 
     open: OpenPart
     size: int
     digests: dict[str, str]
     report: SourceReport
+    probed: tuple[ProbedRow, ...] = ()
 
     @property
     def done(self) -> int:
@@ -47,8 +48,10 @@ class StoreProgress:
         """The same rows, all of them in finished parts."""
         return replace(self, open=_nothing(), size=0)
 
-    def plus(self, results: Sequence[RowResult]) -> "StoreProgress":
-        """The state after more rows."""
+    def plus(
+        self, results: Sequence[RowResult], probed: Sequence[ProbedRow] = ()
+    ) -> "StoreProgress":
+        """The state after more rows; ``probed``: those of them that the probe records."""
         rejects, notes = Counter(self.report.rejects), Counter(self.report.notes)
         chains = {split: digest.Chain(self.digests[split]) for split in SPLITS}
         opened: OpenPart = {split: [*self.open[split]] for split in SPLITS}
@@ -66,14 +69,14 @@ class StoreProgress:
         )
         size = self.size + sum(len(result.data) for result in results)
         digests = {str(split): chain.state for split, chain in chains.items()}
-        return StoreProgress(opened, size, digests, report)
+        return StoreProgress(opened, size, digests, report, (*self.probed, *probed))
 
 
 def resumed(details: StoreDetails, tail: OpenPart) -> StoreProgress:
     """The state at a commit; ``tail``: the conversations of its open part."""
     opened = _nothing() | tail
     size = sum(len(conversation_bytes(c)) for kept in opened.values() for c in kept)
-    return StoreProgress(opened, size, details.digests, details.report)
+    return StoreProgress(opened, size, details.digests, details.report, details.probed)
 
 
 def _nothing() -> OpenPart:

@@ -39,12 +39,28 @@ class PartFile:
 
 
 @dataclass(frozen=True)
+class ProbedRow:
+    """A row and its result, to be compared with a later one.
+
+    ``best`` and ``worse``: its address. ``digest``: of the whole result. ``shown``: the result in
+    short, for people.
+    """
+
+    best: tuple[int, ...]
+    worse: tuple[int, ...]
+    digest: str
+    shown: str
+
+
+@dataclass(frozen=True)
 class StoreDetails:
     """The details in the record of a store.
 
     ``parts``: for each finished part, split -> file, for the splits that have conversations in it.
     ``tail``: the same for the open part, up to the last commit; a later commit replaces it.
     ``digests``: split -> running digest of its conversations (hex). ``report``: of all rows so far.
+    ``probed``: the rows of the probe so far. ``repeatable``: whether they gave the same results
+    twice. ``changed``: what changed of the code while the rows were normalised.
     """
 
     parts: tuple[dict[str, PartFile], ...] = ()
@@ -53,3 +69,6 @@ class StoreDetails:
         default_factory=lambda: dict.fromkeys(SPLITS, digest.Chain().state)
     )
     report: SourceReport = field(default_factory=SourceReport)
+    probed: tuple[ProbedRow, ...] = ()
+    repeatable: bool = True
+    changed: tuple[str, ...] = ()

@@ -6,14 +6,15 @@ next commit replaces. So a run goes on behind the last committed row, and its fi
 those of an undisturbed run.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
-from pipeline_lib.chat.row_results import Normalizer, RowResult, Side, result_of
+from pipeline_lib.chat import probe
+from pipeline_lib.chat.row_results import RowResult
 from pipeline_lib.chat.rows import READ_ROWS, PickedRows
 from pipeline_lib.chat.store_format import encode_part, read_part
 from pipeline_lib.chat.store_progress import StoreProgress, resumed
-from pipeline_lib.chat.store_record import PartFile, StoreDetails
+from pipeline_lib.chat.store_record import PartFile, ProbedRow, StoreDetails
 from pipeline_lib.records import DataRow
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.growing_folder import GrowingFolder
@@ -26,47 +27,57 @@ class StoreWriter:
     def __init__(
         self,
         folder: GrowingFolder[StoreDetails],
-        normalizer: Normalizer,
-        side: Side,
+        normalised: Callable[[DataRow], RowResult],
+        changed: Callable[[], Iterable[str]],
         cache: CacheOptions,
     ) -> None:
-        self._folder, self._normalizer, self._side, self._cache = folder, normalizer, side, cache
+        """``normalised`` gives the result of a row, ``changed`` what changed of the code since."""
+        self._folder, self._normalised, self._changed = folder, normalised, changed
+        self._cache = cache
         tail = folder.details.tail
         held = {split: read_part(folder.checked(part.file)) for split, part in tail.items()}
         # one name, assigned in one step: the settled rows, and the results of rows after them
         self._state = (resumed(folder.details, held), list[RowResult]())
-        self._messages: dict[str, int] = {}
         self._saved = cache.clock()
 
-    def run(self, rows: PickedRows, on_progress: Callable[[int], None]) -> Record[StoreDetails]:
+    def run(
+        self,
+        rows: PickedRows,
+        probe_at: Collection[int],
+        on_progress: Callable[[int], None],
+        finish: Callable[[StoreDetails], StoreDetails],
+    ) -> Record[StoreDetails]:
         """Add the missing rows; ``on_progress`` is called with the number of finished rows.
 
-        When it stops for any reason, the rows so far are committed.
+        When it stops for any reason, the rows so far are committed. ``probe_at``: places of the
+        rows that the probe records. ``finish`` adds to the details what is known at the end.
         """
-        self._messages = rows.messages
+        self._rows, self._probe_at = rows, probe_at
         try:
-            self._fill(rows, on_progress)
+            self._fill(on_progress)
+            details = finish(self._folder.details)
         except BaseException:
             self._commit()
             raise
+        self._folder.advance(self._folder.done, details)
         return self._folder.commit(complete=True)
 
-    def _fill(self, rows: PickedRows, on_progress: Callable[[int], None]) -> None:
+    def _fill(self, on_progress: Callable[[int], None]) -> None:
         while True:
             progress, done = self._state[0], self._state[0].done
             if progress.full and done % READ_ROWS == 0:
                 self._end_part()
                 self._commit()
-            if done == len(rows):
+            if done == len(self._rows):
                 return self._end_part()
-            stop = min(done - done % READ_ROWS + READ_ROWS, len(rows))
-            for row in rows.block(done, stop):
+            stop = min(done - done % READ_ROWS + READ_ROWS, len(self._rows))
+            for row in self._rows.block(done, stop):
                 self._take(row)
             self._settle()
             on_progress(stop)
 
     def _take(self, row: DataRow) -> None:
-        self._state[1].append(result_of(row, self._normalizer, self._side))
+        self._state[1].append(self._normalised(row))
         now = self._cache.clock()
         if now - self._saved >= self._cache.save_every_seconds:
             self._commit()
@@ -75,8 +86,15 @@ class StoreWriter:
     def _settle(self) -> StoreProgress:
         progress, taken = self._state
         if taken:
-            self._state = (progress.plus(taken), [])
+            self._state = (progress.plus(taken, self._probed(progress.done, taken)), [])
         return self._state[0]
+
+    def _probed(self, done: int, taken: list[RowResult]) -> list[ProbedRow]:
+        return [
+            probe.probed(self._rows.address(place), result)
+            for place, result in enumerate(taken, done)
+            if place in self._probe_at
+        ]
 
     def _commit(self) -> None:
         """Make all rows so far durable; the open part as a tail file."""
@@ -108,7 +126,15 @@ class StoreWriter:
         parts: tuple[dict[str, PartFile], ...],
         tail: dict[str, PartFile],
     ) -> None:
-        report = replace(progress.report, messages=self._messages)
-        details = StoreDetails(parts, tail, progress.digests, report)
-        replaced = [part.file for part in self._folder.details.tail.values()]
+        before = self._folder.details
+        details = replace(
+            before,
+            parts=parts,
+            tail=tail,
+            digests=progress.digests,
+            report=replace(progress.report, messages=self._rows.messages),
+            probed=progress.probed,
+            changed=tuple(sorted({*before.changed, *self._changed()})),
+        )
+        replaced = [part.file for part in before.tail.values()]
         self._folder.advance(progress.done, details, drop=replaced)

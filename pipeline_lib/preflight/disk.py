@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from pipeline_lib import machine
-from pipeline_lib.chat.normalize import KIND as STORE
+from pipeline_lib.chat.source_store import KIND as STORE
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.downloads.sizes import Size
 from pipeline_lib.preflight.amounts import Amounts

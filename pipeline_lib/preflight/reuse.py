@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline_lib.chat.mixture import text_digest, used_weights
-from pipeline_lib.chat.normalize import KIND as STORE
+from pipeline_lib.chat.source_store import KIND as STORE
 from pipeline_lib.chat.store import content_digest
 from pipeline_lib.corpus.recorded import recorded_run
 from pipeline_lib.downloads import saved

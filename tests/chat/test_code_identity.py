@@ -14,7 +14,7 @@ import pytest
 
 from pipeline_lib.chat import normalize, store_progress
 from pipeline_lib.chat.code_identity import CodeIdentity, changed_between, code_identity
-from pipeline_lib.chat.normalize import DECIDE_WHAT_IS_STORED
+from pipeline_lib.chat.source_store import DECIDE_WHAT_IS_STORED
 
 BASE = '''
 import functools
@@ -409,7 +409,7 @@ def test_identities_are_equal_in_two_processes_with_two_hash_seeds(tmp_path: Pat
     )
     code = (
         "import cell\nfrom pipeline_lib.chat.code_identity import code_identity\n"
-        "from pipeline_lib.chat.normalize import DECIDE_WHAT_IS_STORED\n"
+        "from pipeline_lib.chat.source_store import DECIDE_WHAT_IS_STORED\n"
         "print([code_identity(x).sha256 for x in (cell.norm, DECIDE_WHAT_IS_STORED)])"
     )
     root = Path(__file__).parents[2]
@@ -435,7 +435,7 @@ def test_the_library_s_own_roots_can_be_pinned_down_and_reach_what_decides() -> 
     assert found.unresolved == ()
     names = {function.__qualname__ for function in found.functions}
     assert {"check_result", "best_paths", "conversation_bytes", "encode_part", "sample"} < names
-    assert {"StoreWriter._take", "PickedRows.block", "_side", "side", "identity"} < names
+    assert {"StoreWriter._take", "PickedRows.block", "side_of", "side", "identity"} < names
 
 
 @pytest.mark.parametrize("function", reached_functions(), ids=lambda f: f.__qualname__)

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from chat_world import (
     CHATS,
+    ListRows,
     as_it_is,
     contents,
     normalized,
@@ -82,12 +83,19 @@ def test_a_source_without_rows_is_listed_with_none(tmp_path: Path) -> None:
     assert str(done.table.rows[0][-1]).startswith("missing: it has no row")
 
 
-def test_an_equal_run_reads_nothing_again(tmp_path: Path) -> None:
+def test_an_equal_run_reads_the_rows_of_the_probe_and_writes_nothing(tmp_path: Path) -> None:
     first = normalized(tmp_path, CHATS)
     before = contents(tmp_path)
-    gone = SourceRows(None, CHATS.fingerprint)  # type: ignore[arg-type]
-    again = normalized(tmp_path, gone)
+    read: list[int] = []
+
+    class Watched(ListRows):
+        def __getitem__(self, places: list[int]) -> dict[str, list[Any]]:
+            read.extend(places)
+            return super().__getitem__(places)
+
+    again = normalized(tmp_path, SourceRows(Watched(CHATS.data.rows), CHATS.fingerprint))  # type: ignore[attr-defined]
     assert list(again.train) == list(first.train)
+    assert sorted(read) == list(range(40))  # the rows of the probe, each of them once
     assert contents(tmp_path) == before
 
 
@@ -104,7 +112,7 @@ def test_other_code_is_normalised_again_and_equal_output_has_an_equal_digest(
     [
         ("store_progress.PART_ROWS", 19_999),
         ("row_results.conversation_bytes", lambda conversation: str(conversation).encode()),
-        ("normalize.selection.side", lambda identity, threshold: "train"),
+        ("source_store.selection.side", lambda identity, threshold: "train"),
     ],
 )
 def test_another_version_of_this_library_normalises_again(
