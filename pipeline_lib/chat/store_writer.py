@@ -57,7 +57,8 @@ class StoreWriter:
             self._fill(on_progress)
             details = finish(self._folder.details)
         except BaseException:
-            self._commit()
+            if self._folder.sure:
+                self._commit()
             raise
         self._folder.advance(self._folder.done, details)
         return self._folder.commit(complete=True)

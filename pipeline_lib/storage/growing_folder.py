@@ -5,12 +5,13 @@ When the folder is opened again, files are cut back to the last commit, so bytes
 counts do not exist.
 """
 
-from collections.abc import Iterable
+import contextlib
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple
 
-from pipeline_lib.errors import CacheError, DamagedFile
+from pipeline_lib.errors import CacheError, DamagedFile, PipelineError
 from pipeline_lib.storage import atomic, folders, typed_json
 from pipeline_lib.storage.keyed_folder import META, Details, KeyedFolder, Record
 from pipeline_lib.storage.lock import FolderLock
@@ -47,12 +48,21 @@ class GrowingFolder(Generic[Details]):
     """
 
     record: Record[Details] | None
+    sure: bool
+    """False after a call failed that adds data or makes it durable. The system reports such a
+    failure once, and the next fsync succeeds without the data, so nothing may be committed then."""
 
-    def __init__(self, folder: KeyedFolder, kind: type[Details], empty: Details) -> None:
-        """``kind``: the type of the details. ``empty``: the details of an empty folder."""
-        self.folder, self._kind, self._empty = folder, kind, empty
+    def __init__(
+        self, folder: KeyedFolder, kind: type[Details], empty: Details, keep: Collection[str] = ()
+    ) -> None:
+        """``kind``: the type of the details. ``empty``: the details of an empty folder.
+
+        ``keep``: names of files that are not in the record and stay.
+        """
+        self.folder, self._kind, self._empty, self._keep = folder, kind, empty, keep
         self._growing: dict[str, SegmentedFile] = {}
         self._whole: dict[str, FileRecord] = {}
+        self.sure = True
 
     def __enter__(self) -> "GrowingFolder[Details]":
         folders.make_folder(self.folder.path)
@@ -71,7 +81,7 @@ class GrowingFolder(Generic[Details]):
         if record is not None:
             self.folder.check(record, full=False)
             self._state = _State(record.done, record.files, record.details)
-        known = {*self._state.files, META, LOCK}
+        known = {*self._state.files, *self._keep, META, LOCK}
         for path in self.folder.path.iterdir():
             if path.name not in known and path.is_file():
                 atomic.remove(path)
@@ -90,7 +100,16 @@ class GrowingFolder(Generic[Details]):
         """Add bytes to the end of a file; the first call cuts it back to its committed size."""
         if name not in self._growing:
             self._growing[name] = self._reopened(name)
-        self._growing[name].append(data)
+        with self._unsure_after_a_failure():
+            self._growing[name].append(data)
+
+    @contextlib.contextmanager
+    def _unsure_after_a_failure(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, PipelineError):
+            self.sure = False
+            raise
 
     def _reopened(self, name: str) -> SegmentedFile:
         try:
@@ -100,7 +119,8 @@ class GrowingFolder(Generic[Details]):
 
     def write(self, name: str, data: Buffer) -> None:
         """Write a whole file under a name that no commit has used."""
-        self._whole[name] = write_segmented(self.folder.path / name, data)
+        with self._unsure_after_a_failure():
+            self._whole[name] = write_segmented(self.folder.path / name, data)
 
     def checked(self, name: str) -> Path:
         """The path of a committed whole file, after a comparison of all its bytes."""
@@ -133,7 +153,8 @@ class GrowingFolder(Generic[Details]):
         state = self._state
         record = Record(self.folder.key, state.done, complete, state.files, state.details)
         if record != self.record:
-            self._make_durable(record)
+            with self._unsure_after_a_failure():
+                self._make_durable(record)
         for name in state.dropped:
             atomic.remove(self.folder.path / name)
         self._state = state._replace(dropped=frozenset())

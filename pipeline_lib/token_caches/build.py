@@ -119,7 +119,7 @@ def _built(
     written down, so that a crash in between leaves no wrong row behind.
     """
     name = folder.path.name
-    with GrowingFolder(folder, Counts, {}) as writer:
+    with GrowingFolder(folder, Counts, {}, keep=(MISMATCH,)) as writer:
         if wrong and writer.record is not None:
             writer.start_over()
         if wrong:

@@ -1,6 +1,7 @@
 """One source's folder: what is counted, committed, resumed and refused."""
 
 import contextlib
+import errno
 import itertools
 import logging
 import re
@@ -218,6 +219,19 @@ def test_an_interrupt_in_any_call_and_a_crash_after_it_end_with_the_same_bytes(
         with seam(at, error=KeyboardInterrupt()), contextlib.suppress(KeyboardInterrupt):
             run(root)
         survives(lambda root=root: run(root), 1 + at % 3, torn=True, only="write")
+        with seam():
+            run(root)
+        assert contents(root) == contents(tmp_path / "whole")
+
+
+def test_after_a_failed_fsync_nothing_more_is_committed(tmp_path: Path, small_parts: None) -> None:
+    with seam(only="fsync") as whole:
+        run(tmp_path / "whole")
+    for at in range(4, whole.calls + 1, 3):
+        root, error = tmp_path / str(at), OSError(errno.EIO, "lost")
+        with seam(at, error=error, only="fsync") as watched, pytest.raises(OSError, match="lost"):
+            run(root)
+        assert watched.calls == at
         with seam():
             run(root)
         assert contents(root) == contents(tmp_path / "whole")

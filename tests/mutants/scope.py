@@ -11,7 +11,7 @@ CONCERNS = {
                "corpus.shard_cutter", "corpus.snapshot", "corpus.staging", "corpus.lane",
                "corpus.publish", "chat.store_writer", "token_caches.build"),
     "masks": ("templates", "token_caches.rows"),
-    "keys": ("digest", "chat.normalize", "chat.synthetic_rejections", "corpus.recipe",
+    "keys": ("digest", "chat.source_store", "chat.synthetic_rejections", "corpus.recipe",
              "corpus.resume_checks", "token_caches.caches", "token_caches.trained_tokenizer"),
     "counts": ("corpus.encoding", "corpus.manifest", "corpus.verify", "token_caches.counts",
                "token_caches.layout", "chat.mixture", "chat.store", "training.windows"),

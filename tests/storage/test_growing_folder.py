@@ -137,6 +137,15 @@ def test_what_no_record_names_is_removed_when_the_folder_is_opened(tmp_path: Pat
     assert {*committed_record(tmp_path).files} == {"part"}
 
 
+def test_a_file_that_is_named_to_be_kept_stays_without_a_record(tmp_path: Path) -> None:
+    for _ in range(2):
+        with GrowingFolder(keyed_folder(tmp_path), int, 0, keep=("mark",)):
+            (keyed_folder(tmp_path).path / "mark").write_bytes(b"said")
+            (keyed_folder(tmp_path).path / "other").write_bytes(b"lost")
+    with GrowingFolder(keyed_folder(tmp_path), int, 0, keep=("mark",)):
+        assert names(tmp_path) == {"mark"}
+
+
 def test_an_equal_commit_writes_nothing(tmp_path: Path) -> None:
     with growing_folder(tmp_path) as writer:
         writer.write("part", b"one")
