@@ -136,9 +136,9 @@ class _Walk:
         name, version = chain[0], installed_version(code_members.home(value))
         if isinstance(value, type):
             return [self.refer(path, value), self._of_class(path, value, name)]
-        if name not in vars(value):  # a module makes it when it is asked for
+        held = getattr(value, name, value)  # a module may load it when it is asked for first
+        if held is value or name == "__dict__":
             return self.refer(path, value)
-        held = vars(value)[name]
         if version is None or isinstance(held, types.ModuleType | type):
             return self._chain(f"{path}.{name}", held, chain[1:])
         return self._of_installed(f"{path}.{name}", value.__name__, name, held)
@@ -273,7 +273,7 @@ class _Walk:
             return self._lost(path, "module that can not be imported")
         version = installed_version(module.__name__)
         if version is not None:
-            names = {*(each.names or ()), *found.attributes} & vars(module).keys()
+            names = {n for n in (*(each.names or ()), *found.attributes) if hasattr(module, n)}
             held = ((n, self._chain(path, module, (n,))) for n in sorted(names))
             return [each.module, version, *map(list, held)]
         if each.names is None:  # the name that is bound may be the top-level package

@@ -335,6 +335,20 @@ def test_a_module_that_is_passed_on_counts_with_all_it_holds(
     assert identity(source).sha256 != before
 
 
+def test_a_name_that_a_module_loads_when_it_is_asked_for_counts_the_same_before_and_after(
+    own_package: Path, identity: Identity
+) -> None:
+    (own_package / "my_package" / "__init__.py").write_text(
+        "def __getattr__(name):\n    if name != 'LIMIT':\n        raise AttributeError(name)\n"
+        "    globals()[name] = 3\n    return 3\n"
+    )
+    source = "import my_package as p\ndef norm(r): return p.LIMIT"
+    before = identity(source)
+    assert before.unresolved == ()
+    assert importlib.import_module("my_package").LIMIT == 3
+    assert identity(source).sha256 == before.sha256
+
+
 def test_a_module_of_the_user_with_the_name_of_one_of_python_is_the_user_s(
     tmp_path: Path, identity: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
