@@ -109,5 +109,5 @@ def run_all(
         settings = PrepareOptions(encoder="tokenizers")
         prepare(recipe, data_dir / "shards" / "corpus", resume="auto", options=settings)
     pretrain_cache(cache, mixture, trained.tokenizer)
-    sft_cache(cache, normalized.train, trained.tokenizer, max_len=parameters.max_len)
-    dpo_cache(cache, normalized.train, trained.tokenizer, max_len=parameters.max_len)
+    sft_cache(cache, mixture.used, trained.tokenizer, max_len=parameters.max_len)
+    dpo_cache(cache, mixture.used, trained.tokenizer, max_len=parameters.max_len)

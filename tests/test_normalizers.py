@@ -43,12 +43,17 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
 
 
 def answers(turns: list) -> str:
-    return "".join(t["content"] + IM_END for t in turns if t["role"] == "assistant")
+    spoken = (t for t in turns if t["role"] == "assistant")
+    return "".join(t["content"] + IM_END * (not t.get("cut")) for t in spoken)
 
 
 def test_what_an_sft_row_trains_on_is_exactly_the_assistant_turns(prepared: Prepared) -> None:
     dataset = SFTDataset(
-        prepared.normalized.train, prepared.tokenizer, prepared.site, max_len=MAX_LEN
+        prepared.normalized.train,
+        prepared.tokenizer,
+        prepared.site,
+        max_len=MAX_LEN,
+        documents=True,
     )
     remaining = [answers(turns) for turns in prepared.normalized.train]
     place = 0

@@ -64,6 +64,24 @@ class Mixture:
     unused: tuple[str, ...] = ()
 
     @property
+    def used(self) -> Conversations:
+        """The conversations of the sources with a weight above 0.
+
+        Give these to ``SFTDataset`` and ``DPODataset``: a weight of 0 takes a source out of
+        everything. Other weights count for the pretraining text alone.
+        """
+        weighted = [name for name, weight in self.weights.items() if weight]
+        return self.conversations.only([*weighted, *self.conversations.missing])
+
+    def only(self, names: Sequence[str]) -> "Mixture":
+        """The mixture of some of the sources, with their weights; errors as ``mix``."""
+        chosen = self.conversations.only(names)
+        weights = {name: self.weights[name] for name in chosen.counts}
+        known = {**chosen.counts, **chosen.missing}
+        allowed = [name for name in self.missing if name in known]
+        return mix(chosen, weights, seed=self.seed, allow_missing=allowed)
+
+    @property
     def texts(self) -> Texts:
         """The rendered texts, in the order of the index."""
         return Texts(self.conversations, self.index)
@@ -118,11 +136,15 @@ class Mixture:
 
 
 def text_digest(fingerprints: Mapping[str, str], weights: Mapping[str, float], seed: int) -> str:
-    """Hex SHA-256 of everything that decides the texts; ``weights`` has every source."""
+    """Hex SHA-256 of everything that decides the texts; ``weights`` has every source.
+
+    A source with the weight 0 decides nothing.
+    """
+    used = {name: weight for name, weight in weights.items() if weight}
     return digest.of_json(
         {
-            "conversations": list(fingerprints.items()),
-            "weights": dict(weights),
+            "conversations": [item for item in fingerprints.items() if item[0] in used],
+            "weights": used,
             "seed": seed,
             "selection": selection.SELECTION_VERSION,
         }

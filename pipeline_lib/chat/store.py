@@ -4,7 +4,7 @@ A part is mapped on its first use, so neither memory nor open files grow with th
 Opening takes only as long as a check of the file sizes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple, overload
@@ -110,6 +110,41 @@ class Conversations(Sequence[list[Turn]]):
         turns = as_turns(part.turns.row(local))
         return Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(local)))
 
+    def only(self, names: Sequence[str]) -> "Conversations":
+        """The conversations of some of the sources, in the order of this sequence.
+
+        A source that is missing stays missing. ``ValueError`` for a name that no source has, and
+        without a name.
+        """
+        wanted = [names] if isinstance(names, str) else list(names)
+        known = {**self.counts, **self.missing}
+        unknown = [name for name in wanted if name not in known]
+        if unknown or not wanted:
+            raise ValueError(
+                f"sources name {', '.join(unknown) or 'nothing'}; there is {', '.join(known)}"
+            )
+        chosen = [source for source in self.sources if source.name in wanted]
+        return Conversations(chosen, {n: why for n, why in self.missing.items() if n in wanted})
+
+    def documents(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some rows are documents: text that answers nobody."""
+        return self._flags(rows, lambda part: part.document > 0)
+
+    def real_pairs(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Which of some rows are preference pairs."""
+        return self._flags(rows, lambda part: part.prompt > 0)
+
+    def _flags(
+        self, rows: NDArray[np.int64], flags: Callable[[Part], NDArray[np.bool_]]
+    ) -> NDArray[np.bool_]:
+        """A flag of every row; texts are not read."""
+        places = np.searchsorted(self._ends, rows, "right")
+        found = np.zeros(len(rows), bool)
+        for place in np.unique(places).tolist():
+            here = places == place
+            found[here] = flags(self._open(place))[rows[here] - self._starts[place]]
+        return found
+
     def characters(self) -> NDArray[np.int64]:
         """Characters of content of every conversation (int64), without rejected continuations."""
         counts = [self._open(place).characters for place in range(len(self._records))]
@@ -124,10 +159,11 @@ class Conversations(Sequence[list[Turn]]):
             in_columns(part.turns.row(row) for part, row in here),
             in_columns(part.rejected.row(row) for part, row in here),
             np.array([part.prompt[row] for part, row in here], np.int32),
-            self._source_numbers(rows),
+            self.source_numbers(rows),
         )
 
-    def _source_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    def source_numbers(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """For some rows, the index in ``sources`` of the source of each."""
         return np.searchsorted(self._source_ends, rows, "right").astype(np.int64)
 
     def _locate(self, row: int) -> tuple[Part, int]:

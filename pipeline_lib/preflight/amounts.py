@@ -22,7 +22,9 @@ class SizingParameters:
     """The parameters of a run that decide how much its later stages write and hold.
 
     - ``max_len``: tokens in a row of the training datasets; ``vocab_size``: ids of the tokenizer.
-    - ``weights``: copies of each source in the pretraining text; 1 for one that is not named.
+    - ``weights``: copies of each source in the pretraining text; 1 for one that is not named. A
+      source with the weight 0 is in no dataset.
+    - ``sft_documents``: whether documents are in the dataset for supervised training.
     - ``val_fraction``: the share that is held out.
     - ``corpus``: Hub data set and config of the shards (None: the corpus of the sample, or none);
       ``train_tokens``: training tokens of the shards at most (None: those of the whole corpus).
@@ -38,6 +40,7 @@ class SizingParameters:
     train_tokens: int | None = None
     corpus: tuple[str, str | None] | None = None
     training_rows: int = 0
+    sft_documents: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_len", "vocab_size"):
@@ -71,6 +74,10 @@ class _Source(NamedTuple):
     fitting: float  # conversations that are no longer than a row
     paired: bool
 
+    def in_sft(self, documents: bool) -> float:
+        """Its rows for supervised training; a document answers nobody, so it makes no pair."""
+        return self.fitting if self.weight and (self.paired or documents) else 0.0
+
 
 def expect(
     sizes: Sequence[Size],
@@ -96,8 +103,8 @@ def expect(
         train_text=train_text,
         rows={
             "pretrain": int(train_text / per_token),
-            "sft": int(sum(s.fitting for s in every) * train),
-            "dpo": int(sum(s.fitting for s in every if s.paired) * train),
+            "sft": int(sum(s.in_sft(parameters.sft_documents) for s in every) * train),
+            "dpo": int(sum(s.in_sft(False) for s in every) * train),
         },
         shard_tokens=shard_tokens,
         shard_text=int(shard_tokens * per_token),
@@ -121,7 +128,7 @@ def _source(size: Size, spec: DatasetSpec, parameters: SizingParameters, limit: 
         messages=(size.rows or 0) if tree else 0,
         weight=float(parameters.weights.get(size.name, 1.0)),
         fitting=count * ratios.share_within(mean, parameters.max_len),
-        paired=spec.role != "encyclopedic",  # a document has no prompt, so it makes no pair
+        paired=spec.role != "encyclopedic",
     )
 
 

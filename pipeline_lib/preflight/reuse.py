@@ -68,9 +68,12 @@ def find_reusable(
         found |= _newest(cache, "tokenizer", vocab_size=parameters.vocab_size, texts_fp=texts)
         sha = _tokenizer_digest(found.get("tokenizer"))
         found |= _newest(cache, "pretrain", texts_fp=texts, tok_sha=sha)
-        rows, width = content_digest(digests), parameters.max_len
-        for kind in ("sft", "dpo"):
-            found |= _newest(cache, kind, raw_fp=rows, tok_sha=sha, max_len=width)
+        weights = used_weights(digests, parameters.weights)
+        used = {name: digest for name, digest in digests.items() if weights[name]}
+        rows, width = content_digest(used), parameters.max_len
+        documents = {"documents": parameters.sft_documents}
+        found |= _newest(cache, "sft", raw_fp=rows, tok_sha=sha, max_len=width, **documents)
+        found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, max_len=width)
         shards = _shards(data_dir / SHARDS, parameters, options.seed, sha)
     return Reusable({kind: Held(f.size, f.complete) for kind, f in found.items()} | shards)
 

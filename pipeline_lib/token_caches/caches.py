@@ -6,7 +6,6 @@ on the width of the windows that are cut from it, so its key has no width.
 
 import functools
 import logging
-from collections.abc import Callable
 
 from pipeline_lib import digest, selection
 from pipeline_lib.chat.mixture import Mixture
@@ -22,11 +21,12 @@ from pipeline_lib.templates.encoding import (
     special_ids,
 )
 from pipeline_lib.token_caches.build import Cache, CacheSpec, open_or_build
-from pipeline_lib.token_caches.encoders import RowEncoder, StreamEncoder
+from pipeline_lib.token_caches.encoders import SEEN, RowEncoder, Rows, Rules, StreamEncoder
 from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
 from pipeline_lib.token_caches.rows import (
     TOO_LONG,
     Fitted,
+    Flags,
     OverLength,
     check_over_length,
     dpo_rows,
@@ -38,6 +38,7 @@ from pipeline_lib.tokenization.tokenizer import Tokenizer
 FORMAT_VERSION = 2
 BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
+DOCUMENT = "document"
 REAL = "real pairs"
 WARN_SHARE = 0.05
 """If more than this share of the conversations of a source is too long, the log warns."""
@@ -84,18 +85,24 @@ def sft_cache(
     max_len: int,
     over_length: OverLength = "drop",
     limit: int = -1,
+    documents: bool = False,
 ) -> Cache:
     """Rows of ``max_len`` tokens (ids, loss mask, length), one for each conversation that fits.
 
     ``over_length``: the rule for longer conversations (see ``rows``). ``limit``: use a seeded
-    sample of the conversations; -1 uses all.
+    sample of the conversations; -1 uses all. ``documents``: whether texts that answer nobody are
+    used as well; they are counted either way.
     """
     key = _row_key("sft", conversations, tokenizer, max_len, over_length, limit)
+    key["documents"] = documents
+
+    def left_out(rows: Rows) -> dict[str, Flags]:
+        return {} if documents else {DOCUMENT: conversations.documents(rows)}
 
     def fit(template: Template, batch: ConversationBatch) -> Fitted:
         return sft_rows(template, batch.turns, max_len, over_length)
 
-    return _row_cache("sft", options, conversations, tokenizer, key, fit)
+    return _row_cache("sft", options, conversations, tokenizer, key, (left_out, fit))
 
 
 def dpo_cache(
@@ -120,7 +127,7 @@ def dpo_cache(
         real = fitted.kept & (batch.prompt > 0)
         return fitted._replace(flags=fitted.flags | {REAL: real})
 
-    return _row_cache("dpo", options, conversations, tokenizer, key, fit)
+    return _row_cache("dpo", options, conversations, tokenizer, key, (lambda rows: {}, fit))
 
 
 def _key(kind: Kind, tokenizer: Tokenizer) -> Key:
@@ -161,12 +168,12 @@ def _row_cache(
     conversations: Conversations,
     tokenizer: Tokenizer,
     key: Key,
-    fit: Callable[[Template, ConversationBatch], Fitted],
+    rules: Rules,
 ) -> Cache:
     count, limit = len(conversations), int(key["limit"])
     order = functools.partial(selection.sample, count, limit, 0, "limit", kind)
     names = tuple(file.name for file in row_files(kind, int(key["max_len"])).all)
-    encode = RowEncoder(conversations, order, tokenizer, names, fit)
+    encode = RowEncoder(conversations, order, tokenizer, names, rules)
     total = selection.sample_size(count, limit)
     spec = CacheSpec(kind, key, names, total, BATCHES[kind], encode, encode.use_reference)
     cache = open_or_build(options, spec)
@@ -177,7 +184,7 @@ def _row_cache(
 def _warn_of_losses(cache: Cache, kind: Kind) -> None:
     key = cache.record.key
     for name, counts in cache.counts.items():
-        seen, lost = counts["conversations"], counts[TOO_LONG]
+        seen, lost = counts[SEEN], counts[TOO_LONG]
         if lost > WARN_SHARE * seen:
             other = " or choose over_length='truncate_turns'" * (key["over_length"] == "drop")
             _log.warning(

@@ -18,13 +18,18 @@ from pipeline_lib.templates.encoding import (
 from pipeline_lib.token_caches.build import CacheRows
 from pipeline_lib.token_caches.counts import Counts, added, by_source
 from pipeline_lib.token_caches.layout import STREAM, without_loss
-from pipeline_lib.token_caches.rows import Fitted, unusable_rows
+from pipeline_lib.token_caches.rows import Fitted, Flags, unusable_rows
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
+SEEN = "conversations"
 KEPT = "kept"
 _SHOWN = 80
 _PIECE = 250  # conversations in one call of the encoder for the stream; documents may be long
 _log = logging.getLogger(__name__)
+
+Rows = NDArray[np.int64]
+Rules = tuple[Callable[[Rows], dict[str, Flags]], Callable[[Template, ConversationBatch], Fitted]]
+"""Why some rows are left out unread, and how the others become rows of a cache."""
 
 
 class _Encoder:
@@ -55,11 +60,11 @@ class _Encoder:
     def _order(self) -> NDArray[np.int64]:
         return self._make_order()
 
-    def _read(self, start: int, stop: int) -> ConversationBatch:
-        return self._conversations.read(self._order[start:stop])
+    def _rows(self, start: int, stop: int) -> Rows:
+        return self._order[start:stop]
 
     def _name_first(
-        self, batch: ConversationBatch, start: int, flags: Mapping[str, NDArray[np.generic]]
+        self, batch: ConversationBatch, rows: Rows, flags: Mapping[str, NDArray[np.generic]]
     ) -> None:
         """Name the first conversation that is left out for each reason that the tokenizer is."""
         for reason in (r for r in UNUSABLE if r in flags and r not in self._named):
@@ -68,14 +73,14 @@ class _Encoder:
             texts = batch.turns.contents[batch.turns.offsets[row] : batch.turns.offsets[row + 1]]
             _log.warning(
                 "conversations %s are left out and counted; the first is conversation %s of %s: %r",
-                reason, f"{int(self._order[start + row]):,}",
+                reason, f"{int(rows[row]):,}",
                 list(self._conversations.counts)[int(batch.source[row])],
                 b" ".join(texts)[:_SHOWN].decode("utf-8", "ignore"),
             )  # fmt: skip
 
-    def _counts(self, batch: ConversationBatch, values: dict[str, NDArray[np.generic]]) -> Counts:
-        everything = {"conversations": np.ones(len(batch.source), np.int64), **values}
-        return by_source(list(self._conversations.counts), batch.source, everything)
+    def _counts(self, rows: Rows, values: Mapping[str, NDArray[np.generic]]) -> Counts:
+        names = list(self._conversations.counts)
+        return by_source(names, self._conversations.source_numbers(rows), values)
 
 
 class StreamEncoder(_Encoder):
@@ -84,11 +89,13 @@ class StreamEncoder(_Encoder):
     def __call__(self, start: int, stop: int) -> CacheRows:
         stream, counts = [np.empty(0, np.int32)], Counts()
         for first in range(start, stop, _PIECE):
-            batch = self._read(first, min(first + _PIECE, stop))
+            rows = self._rows(first, min(first + _PIECE, stop))
+            batch = self._conversations.read(rows)
             ids, amounts = self._with_ends(batch)
-            self._name_first(batch, first, amounts)
+            self._name_first(batch, rows, amounts)
             stream.append(ids)
-            counts = added(counts, self._counts(batch, amounts))
+            amounts = {SEEN: np.ones(len(rows), np.int64), **amounts}
+            counts = added(counts, self._counts(rows, amounts))
         return CacheRows({STREAM.name: np.concatenate(stream)}, counts)
 
     def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
@@ -118,22 +125,26 @@ class RowEncoder(_Encoder):
         order: Callable[[], NDArray[np.int64]],
         tokenizer: Tokenizer,
         names: tuple[str, ...],
-        fit: Callable[[Template, ConversationBatch], Fitted],
+        rules: Rules,
     ) -> None:
         super().__init__(conversations, order, tokenizer)
-        self._names, self._fit = names, fit
+        self._names, (self._left_out, self._fit) = names, rules
 
     def __call__(self, start: int, stop: int) -> CacheRows:
-        batch = self._read(start, stop)
+        rows = self._rows(start, stop)
+        reasons = self._left_out(rows)
+        used = rows[~np.logical_or.reduce([np.zeros(len(rows), bool), *reasons.values()])]
+        batch = self._conversations.read(used)
         fitted = self._fit(self._template, batch)
-        self._name_first(batch, start, fitted.flags)
+        self._name_first(batch, used, fitted.flags)
         arrays = (fitted.ids, fitted.mask, fitted.lengths)
         amounts = {
             "tokens": _by_conversation(fitted.kept, fitted.lengths),
             "trained": _by_conversation(fitted.kept, fitted.mask),
         }
-        counts = self._counts(batch, {**fitted.flags, KEPT: fitted.kept, **amounts})
-        return CacheRows(dict(zip(self._names, arrays, strict=True)), counts)
+        seen = self._counts(rows, {SEEN: np.ones(len(rows), np.int64), **reasons})
+        counts = self._counts(used, {**fitted.flags, KEPT: fitted.kept, **amounts})
+        return CacheRows(dict(zip(self._names, arrays, strict=True)), added(seen, counts))
 
 
 def _by_conversation(kept: NDArray[np.bool_], rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:

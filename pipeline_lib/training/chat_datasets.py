@@ -1,6 +1,6 @@
 """The three datasets over token caches: pretraining text, conversations, preference pairs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -23,6 +23,18 @@ from pipeline_lib.training.token_dataset import Indices, TokenDataset
 
 IGNORED = -100
 """Label of a position without loss."""
+UNUSED = "source not chosen"
+
+
+def _chosen(
+    conversations: Conversations, sources: Sequence[str] | None
+) -> tuple[Conversations, dict[str, int]]:
+    """The conversations of the named sources, and the counts of the others."""
+    if sources is None:
+        return conversations, {}
+    chosen = conversations.only(sources)
+    counts = conversations.counts.items()
+    return chosen, {name: rows for name, rows in counts if name not in chosen.counts}
 
 
 class CachedDataset(TokenDataset):
@@ -30,9 +42,10 @@ class CachedDataset(TokenDataset):
 
     missing: Mapping[str, str] = {}  # source that was asked for -> why it is not in here
 
-    def __init__(self, cache: Cache, max_len: int) -> None:
+    def __init__(self, cache: Cache, max_len: int, unused: Mapping[str, int]) -> None:
         self.cache, self.max_len = cache, max_len
         self.fingerprint = digest.of_json([cache.fingerprint, max_len])
+        self._unused = {name: {UNUSED: rows} for name, rows in unused.items()}
 
     def _mapped(self, file: FileLayout) -> MappedFile:
         rows = self.cache.size(file.name) // file.row_bytes
@@ -44,8 +57,12 @@ class CachedDataset(TokenDataset):
 
     @property
     def table(self) -> Table:
-        """A table with a row for each source: counts of conversations, by reason, and of tokens."""
-        return missing.with_notes(counts_table(self.cache.counts), missing.as_notes(self.missing))
+        """A table with a row for each source: counts of conversations, by reason, and of tokens.
+
+        The conversations of a source that ``sources`` does not name are counted as not chosen.
+        """
+        counts = counts_table(self.cache.counts | self._unused)
+        return missing.with_notes(counts, missing.as_notes(self.missing))
 
 
 class PretrainDataset(CachedDataset):
@@ -55,7 +72,8 @@ class PretrainDataset(CachedDataset):
     because models of ``transformers`` shift the labels; only in turns that are not to be learned
     the labels are -100. Windows do not overlap; the
     ``unused_tokens`` after the last window are in no sample. ``limit``: use only the first
-    conversations of the mixture's order; -1 uses all. ``ValueError`` for a ``max_len`` below 1,
+    conversations of the mixture's order; -1 uses all. ``sources``: names of the sources to use;
+    None uses all. ``ValueError`` for a ``max_len`` below 1 and for an unknown source,
     ``CacheError`` for a damaged cache, ``Locked`` if another process builds the same cache.
     """
 
@@ -67,11 +85,14 @@ class PretrainDataset(CachedDataset):
         *,
         max_len: int,
         limit: int = -1,
+        sources: Sequence[str] | None = None,
     ) -> None:
         if max_len < 1:
             raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
-        super().__init__(pretrain_cache(cache, mixture, tokenizer, limit=limit), max_len)
-        self.missing = mixture.missing
+        _, unused = _chosen(mixture.conversations, sources)
+        used = mixture if sources is None else mixture.only(sources)
+        super().__init__(pretrain_cache(cache, used, tokenizer, limit=limit), max_len, unused)
+        self.missing = used.missing
         self._windows = self._mapped(FileLayout(STREAM.name, STREAM.dtype, (max_len,)))
 
     @property
@@ -93,8 +114,8 @@ class PretrainDataset(CachedDataset):
 class RowDataset(CachedDataset):
     """Rows of ``max_len`` tokens from a cache of ids, loss masks and lengths."""
 
-    def __init__(self, cache: Cache, max_len: int) -> None:
-        super().__init__(cache, max_len)
+    def __init__(self, cache: Cache, max_len: int, unused: Mapping[str, int]) -> None:
+        super().__init__(cache, max_len, unused)
         files = row_files(cache.record.key["kind"], max_len)
         self._ids, self._mask = self._mapped(files.ids), self._mapped(files.mask)
         self._lengths = self._mapped(files.lengths)
@@ -116,8 +137,10 @@ class SFTDataset(RowDataset):
 
     ``over_length``: a conversation over ``max_len`` tokens is left out (``"drop"``), loses its
     oldest turns (``"truncate_turns"``) or its end (``"truncate_right"``). ``limit``: use a seeded
-    sample of that many conversations; -1 uses all. ``table`` counts the conversations that are left
-    out. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache, ``Locked`` if
+    sample of that many conversations; -1 uses all. ``sources``: names of the sources to use; None
+    uses all. ``documents``: also train on what ``document`` returned, a text that answers nobody;
+    as a rule that is pretraining text, and left out. ``table`` counts the conversations that are
+    left out. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache, ``Locked`` if
     another process builds the same cache.
     """
 
@@ -130,15 +153,19 @@ class SFTDataset(RowDataset):
         max_len: int,
         over_length: OverLength = "drop",
         limit: int = -1,
+        sources: Sequence[str] | None = None,
+        documents: bool = False,
     ) -> None:
+        chosen, unused = _chosen(conversations, sources)
         made = sft_cache(
-            *(cache, conversations, tokenizer),
+            *(cache, chosen, tokenizer),
             max_len=max_len,
             over_length=over_length,
             limit=limit,
+            documents=documents,
         )
-        super().__init__(made, max_len)
-        self.missing = conversations.missing
+        super().__init__(made, max_len, unused)
+        self.missing = chosen.missing
 
     def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
         ids, loss = _int64(self._ids, rows), _int64(self._mask, rows)
@@ -155,7 +182,7 @@ class DPODataset(RowDataset):
     ``[max_len]``. The masks are loss masks: 1 on contents and end marks of the assistant turns
     after the prompt. The ids of the prompt are the same on both sides. For a conversation without a
     pair, the rejected answer is the chosen one with its words shuffled; ``table`` counts the real
-    pairs. ``over_length``, ``limit`` and errors as for ``SFTDataset``.
+    pairs. ``over_length``, ``limit``, ``sources`` and errors as for ``SFTDataset``.
     """
 
     def __init__(
@@ -167,15 +194,17 @@ class DPODataset(RowDataset):
         max_len: int,
         over_length: OverLength = "drop",
         limit: int = -1,
+        sources: Sequence[str] | None = None,
     ) -> None:
+        chosen, unused = _chosen(conversations, sources)
         made = dpo_cache(
-            *(cache, conversations, tokenizer),
+            *(cache, chosen, tokenizer),
             max_len=max_len,
             over_length=over_length,
             limit=limit,
         )
-        super().__init__(made, max_len)
-        self.missing = conversations.missing
+        super().__init__(made, max_len, unused)
+        self.missing = chosen.missing
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
         ids, mask = _int64(self._ids, rows), _int64(self._mask, rows)

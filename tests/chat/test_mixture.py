@@ -95,6 +95,25 @@ def test_the_digest_follows_content_weights_and_seed(train: Conversations, tmp_p
     assert mix(other, {"one": 2}, seed=1).fingerprint != base
 
 
+def test_a_source_with_the_weight_0_decides_nothing_that_follows(
+    train: Conversations, tmp_path: Path
+) -> None:
+    mixture = mix(train, {"one": 2, "zero": 0}, seed=1)
+    assert mixture.used.counts == {"one": 4, "empty": 0}
+    other = {"one": [numbered_chat(i) for i in range(4)], "empty": [], "zero": [numbered_chat(5)]}
+    changed = mix(stored_conversations(tmp_path / "o", other).train, {"one": 2, "zero": 0}, seed=1)
+    assert changed.fingerprint == mixture.fingerprint
+    assert list(changed.texts) == list(mixture.texts) == list(mixture.only(["one", "empty"]).texts)
+
+
+def test_a_mixture_of_some_sources_keeps_their_weights(train: Conversations) -> None:
+    mixture = mix(train, {"one": 2.5}, seed=1)
+    chosen = mixture.only(["one"])
+    assert Counter(chosen.texts) == Counter(t for t in mixture.texts if "9" not in t)
+    with pytest.raises(ValueError, match="sources name oen; there is one, empty, zero"):
+        mixture.only(["oen"])
+
+
 def test_training_texts_are_roles_and_contents_without_markers(train: Conversations) -> None:
     mixture = mix(train, {"one": 1, "zero": 0}, seed=1)
     everything = list(mixture.contents(10_000))

@@ -7,6 +7,7 @@ import pytest
 from chat_world import numbered_chat, stored_conversations, turns
 
 from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.turns import document
 
 
 def test_items_slices_and_negative_places_are_those_of_a_sequence(tmp_path: Path) -> None:
@@ -46,6 +47,29 @@ def test_rows_are_read_in_columns_in_the_order_asked_for(tmp_path: Path) -> None
     assert batch.turns.roles.tolist() == [1, 2, 1, 2, 1, 2, 1, 2]
     assert batch.source.tolist() == [1, 0, 1]
     assert batch.prompt.tolist() == [0, 0, 0]
+
+
+def test_some_sources_are_a_sequence_of_their_own(tmp_path: Path) -> None:
+    sources = {"a": [numbered_chat(1)], "b": [numbered_chat(2)], "c": [numbered_chat(3)]}
+    train = stored_conversations(tmp_path, sources).train
+    chosen = train.only(["c", "a"])
+    assert list(chosen) == [numbered_chat(1), numbered_chat(3)]
+    assert chosen.fingerprints == {name: train.fingerprints[name] for name in ("a", "c")}
+    for wrong, named in ((["a", "x"], "name x; there is a, b, c"), ([], "nothing"), ("ab", "ab")):
+        with pytest.raises(ValueError, match=named):
+            train.only(wrong)
+
+
+def test_flags_are_those_of_the_rows_asked_for(tmp_path: Path) -> None:
+    pair = Pair(turns("q"), turns("x", first="assistant"), turns("y", first="assistant"))
+    sources = {"a": [numbered_chat(1), document("text")], "b": [pair, document("more")]}
+    train = stored_conversations(tmp_path, sources).train
+    rows = np.array([3, 0, 2, 1, 1])
+    documents = [all(turn["role"] == "assistant" for turn in train[row]) for row in rows.tolist()]
+    assert train.documents(rows).tolist() == documents
+    pairs = [train.pair(row) is not None for row in rows.tolist()]
+    assert train.real_pairs(rows).tolist() == pairs
+    assert sum(documents) == 3 and sum(pairs) == 1
 
 
 def test_nothing_is_read_of_nothing(tmp_path: Path) -> None:

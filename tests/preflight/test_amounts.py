@@ -48,10 +48,18 @@ def test_of_a_tree_source_one_path_a_tree_is_stored() -> None:
     assert found.messages == 1_000
 
 
-def test_documents_make_rows_but_no_pairs() -> None:
-    documents = amounts(spec=source(role="encyclopedic"))
-    assert documents.rows["dpo"] == 0
-    assert documents.rows["sft"] == amounts().rows["sft"] == amounts().rows["dpo"] > 0
+def test_documents_make_no_pairs_and_rows_only_if_asked_for() -> None:
+    article = source(role="encyclopedic")
+    left_out, asked_for = amounts(spec=article), amounts(spec=article, sft_documents=True)
+    assert left_out.rows["dpo"] == asked_for.rows["dpo"] == left_out.rows["sft"] == 0
+    assert asked_for.rows["sft"] == amounts().rows["sft"] == amounts().rows["dpo"] > 0
+    assert left_out.rows["pretrain"] == amounts().rows["pretrain"]
+
+
+def test_a_weight_of_0_leaves_nothing_in_any_dataset() -> None:
+    none = amounts(weights={"chat": 0.0})
+    assert none.rows == {"pretrain": 0, "sft": 0, "dpo": 0}
+    assert none.stored == amounts().stored
 
 
 def test_a_limit_leaves_its_share() -> None:

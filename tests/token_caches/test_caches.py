@@ -26,6 +26,7 @@ from pipeline_lib import selection
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
+from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import NO_TOKENS, NOT_ENCODABLE
@@ -216,6 +217,29 @@ def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr(Conversations, "read", pytest.fail)
     assert all(why.endswith("used as it is") for why in everything())
+
+
+def test_documents_are_pretraining_text_unless_they_are_asked_for(tmp_path: Path) -> None:
+    chats = {"wiki": [document("an article")] * 2, "chats": [numbered_chat(1)]}
+    train = stored_conversations(tmp_path / "in", chats).train
+    left_out, asked_for = sft(tmp_path, train), sft(tmp_path, train, documents=True)
+    for cache, kept in ((left_out, 0), (asked_for, 2)):
+        counts = cache.counts
+        assert (counts["wiki"]["kept"], counts["wiki"].get("document", 0)) == (kept, 2 - kept)
+        assert counts["wiki"]["conversations"] == 2 and counts["chats"]["kept"] == 1
+    assert asked_for.counts["wiki"]["trained"] > 0 == left_out.counts["wiki"]["trained"]
+    stream = pretrain_cache(CacheOptions(tmp_path), mix(train, {}, seed=1), tokenizer())
+    assert stream.counts["wiki"]["conversations"] == 2
+
+
+def test_the_end_of_a_cut_document_is_never_learned(tmp_path: Path) -> None:
+    both = [document("whole"), document("cut off here", max_bytes=7)]
+    train = stored_conversations(tmp_path / "in", {"wiki": both}).train
+    cache = sft(tmp_path, train, documents=True)
+    ids = np.fromfile(cache.path("sft_ids.bin"), "<i4").reshape(2, -1)
+    mask = np.fromfile(cache.path("sft_mask.bin"), "i1").reshape(2, -1)
+    trained = [tokenizer().decode(i[m == 1].tolist()) for i, m in zip(ids, mask, strict=True)]
+    assert sorted(trained) == ["cut off", "whole<|im_end|>"]
 
 
 def test_a_limit_takes_that_many_conversations(train: Conversations, tmp_path: Path) -> None:

@@ -26,7 +26,12 @@ from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.tokenization.control_tokens import ENDOFTEXT, IM_END, PAD
-from pipeline_lib.training.chat_datasets import DPODataset, PretrainDataset, SFTDataset
+from pipeline_lib.training.chat_datasets import (
+    CachedDataset,
+    DPODataset,
+    PretrainDataset,
+    SFTDataset,
+)
 from pipeline_lib.training.loader import loader
 from pipeline_lib.training.sharded import ShardedTokenDataset
 from pipeline_lib.training.token_dataset import TokenDataset
@@ -55,7 +60,22 @@ def test_pretraining_has_no_loss_on_what_is_not_to_be_learned(tmp_path: Path) ->
     assert tokenizer().decode(ids.tolist()) == "".join(t + ENDOFTEXT for t in mixture.texts)
 
 
-def make_dataset(kind: str, train: Conversations, root: Path) -> TokenDataset:
+@pytest.mark.parametrize("kind", ["pretrain", "sft", "dpo"])
+def test_only_the_chosen_sources_are_trained_on_and_the_others_are_said(
+    train: Conversations, tmp_path: Path, kind: str
+) -> None:
+    part = make_dataset(kind, train, tmp_path, sources=["pairs"])
+    assert isinstance(part, CachedDataset)
+    whole = part.table.column("source"), part.table.column("source not chosen")
+    assert whole == (["pairs", "chats"], [0, train.counts["chats"]])
+    assert part.table.column("conversations") == [train.counts["pairs"], 0]
+    alone = make_dataset(kind, train.only(["pairs"]), tmp_path)
+    assert part.fingerprint == alone.fingerprint
+    with pytest.raises(ValueError, match="sources name pear; there is chats, pairs"):
+        make_dataset(kind, train, tmp_path, sources=["pairs", "pear"])
+
+
+def make_dataset(kind: str, train: Conversations, root: Path, **more: Any) -> TokenDataset:
     if kind == "shards":
         folder = root / "shards"
         return ShardedTokenDataset(
@@ -64,9 +84,10 @@ def make_dataset(kind: str, train: Conversations, root: Path) -> TokenDataset:
             8,
         )
     if kind == "pretrain":
-        return PretrainDataset(mix(train, {}, seed=1), tokenizer(), CacheOptions(root), max_len=32)
+        mixture = mix(train, {}, seed=1)
+        return PretrainDataset(mixture, tokenizer(), CacheOptions(root), max_len=32, **more)
     dataset_class = SFTDataset if kind == "sft" else DPODataset
-    return dataset_class(train, tokenizer(), CacheOptions(root), max_len=128)
+    return dataset_class(train, tokenizer(), CacheOptions(root), max_len=128, **more)
 
 
 @pytest.fixture(params=KINDS)
