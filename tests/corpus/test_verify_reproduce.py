@@ -28,7 +28,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from loopback_hub import Hub
 from loopback_hub.publish import byte_level_tokenizer, publish_dataset, publish_tokenizer
-from tampering import Documents, Place, altered, edit, edit_place, places, rewrite
+from tampering import Documents, Place, altered, as_first, edit, edit_place, places, rewrite
 
 from pipeline_lib.corpus import manifest
 from pipeline_lib.corpus.layout import MANIFEST
@@ -415,19 +415,6 @@ def test_a_folder_of_the_first_format_is_compared_as_far_as_its_manifest_goes(
     assert len(notes) == 1 and notes[0].startswith(said)
     edit(out, lambda fields: fields["counts"].update(skipped_null=1, skipped_blank=7))
     assert verify(out) == [] and len(again(world, out).faults) == 2
-
-
-def as_first(fields: dict[str, Any]) -> None:
-    fields["format_version"] = 1
-    for name in ("reader", "rows_left_out", "lanes"):
-        fields.pop(name)
-    fields.pop("unknown_tokens")
-    fields["source"].pop("sha256", None)
-    for shard in (shard for shards in fields["shards"].values() for shard in shards):
-        shard.pop("first_row")
-    for name in ("first_rejected", "decoded_again", "decoded_with_loss"):
-        fields["measured"].pop(name)
-    fields["measured"]["encoder"] = fields["measured"].pop("encoders")[-1]
 
 
 def test_other_versions_are_noted(world: Path, out: Path) -> None:
