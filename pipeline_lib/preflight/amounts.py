@@ -25,6 +25,8 @@ class SizingParameters:
     - ``weights``: copies of each source in the pretraining text; 1 for one that is not named. A
       source with the weight 0 is in no dataset.
     - ``sft_documents``: whether documents are in the dataset for supervised training.
+    - ``dpo_pairs``: ``"all"`` or ``"real"``; the rows of pairs are predicted as for ``"all"``,
+      because what is a real pair is known only behind the normalizers.
     - ``val_fraction``: the share that is held out.
     - ``corpus``: Hub data set and config of the shards (None: the corpus of the sample, or none);
       ``train_tokens``: training tokens of the shards at most (None: those of the whole corpus).
@@ -41,6 +43,7 @@ class SizingParameters:
     corpus: tuple[str, str | None] | None = None
     training_rows: int = 0
     sft_documents: bool = False
+    dpo_pairs: str = "all"
 
     def __post_init__(self) -> None:
         for name in ("max_len", "vocab_size"):

@@ -73,7 +73,8 @@ def find_reusable(
         rows, width = content_digest(used), parameters.max_len
         documents = {"documents": parameters.sft_documents}
         found |= _newest(cache, "sft", raw_fp=rows, tok_sha=sha, max_len=width, **documents)
-        found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, max_len=width)
+        pairs = {"pairs": parameters.dpo_pairs}
+        found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, max_len=width, **pairs)
         shards = _shards(data_dir / SHARDS, parameters, options.seed, sha)
     return Reusable({kind: Held(f.size, f.complete) for kind, f in found.items()} | shards)
 

@@ -6,6 +6,7 @@ on the width of the windows that are cut from it, so its key has no width.
 
 import functools
 import logging
+from typing import Literal, get_args
 
 from pipeline_lib import digest, selection
 from pipeline_lib.chat.mixture import Mixture
@@ -35,11 +36,13 @@ from pipeline_lib.token_caches.rows import (
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
 DOCUMENT = "document"
-REAL = "real pairs"
+REAL, MADE = "real pairs", "made pairs"
+NOT_REAL = "no real pair"
+Pairs = Literal["real", "all"]
 WARN_SHARE = 0.05
 """If more than this share of the conversations of a source is too long, the log warns."""
 MASK_POLICY = "assistant content and its <|im_end|>, as far as they are to be learned"
@@ -113,21 +116,30 @@ def dpo_cache(
     max_len: int,
     over_length: OverLength = "drop",
     limit: int = -1,
+    pairs: Pairs = "all",
 ) -> Cache:
     """Two rows of ``max_len`` tokens for each pair, chosen and rejected, with the same prompt.
 
     A real pair of a source is used and counted. For other conversations the rejected answer is the
-    last assistant turn with its words shuffled. ``over_length`` and ``limit`` as for ``sft_cache``.
+    last assistant turn with its words in other places; ``pairs="real"`` leaves them out.
+    ``over_length`` and ``limit`` as for ``sft_cache``.
     """
     key = _row_key("dpo", conversations, tokenizer, max_len, over_length, limit)
-    key["rejected"] = f"real (counted), else words shuffled, version {SYNTHETIC_VERSION}"
+    key["rejected"] = f"real (counted), else units shuffled, version {SYNTHETIC_VERSION}"
+    if pairs not in get_args(Pairs):
+        raise ValueError(f"pairs is {pairs!r}; expected one of {get_args(Pairs)}")
+    key["pairs"] = pairs
+
+    def left_out(rows: Rows) -> dict[str, Flags]:
+        return {NOT_REAL: ~conversations.real_pairs(rows)} if pairs == "real" else {}
 
     def fit(template: Template, batch: ConversationBatch) -> Fitted:
         fitted = dpo_rows(template, with_rejected(batch), max_len, over_length)
-        real = fitted.kept & (batch.prompt > 0)
-        return fitted._replace(flags=fitted.flags | {REAL: real})
+        real, kept = batch.prompt > 0, fitted.kept
+        flags = {**fitted.flags, REAL: kept & real, MADE: kept & ~real}
+        return fitted._replace(flags=flags, more=(real[kept],))
 
-    return _row_cache("dpo", options, conversations, tokenizer, key, (lambda rows: {}, fit))
+    return _row_cache("dpo", options, conversations, tokenizer, key, (left_out, fit))
 
 
 def _key(kind: Kind, tokenizer: Tokenizer) -> Key:

@@ -137,7 +137,8 @@ class RowEncoder(_Encoder):
         batch = self._conversations.read(used)
         fitted = self._fit(self._template, batch)
         self._name_first(batch, used, fitted.flags)
-        arrays = (fitted.ids, fitted.mask, fitted.lengths)
+        rows_of = (fitted.ids, fitted.mask, fitted.lengths)
+        arrays: tuple[NDArray[np.generic], ...] = (*rows_of, *fitted.more)
         amounts = {
             "tokens": _by_conversation(fitted.kept, fitted.lengths),
             "trained": _by_conversation(fitted.kept, fitted.mask),

@@ -3,6 +3,7 @@
     pretrain   pretrain_tokens.bin                     int32, one stream; an end token ends a text
     sft        sft_ids.bin  sft_mask.bin  sft_len.bin  int32, int8, int32; a row per conversation
     dpo        dpo_ids.bin  dpo_mask.bin  dpo_len.bin  the same; two rows per pair: chosen, rejected
+               dpo_real.bin                            int8, one per pair: 1 real, 0 made
 
 Ids and masks are ``max_len`` wide. ``len`` is the number of real tokens in a row; the rest is
 padding. In a stream every token has loss, except those of turns that are not to be learned: their
@@ -40,11 +41,13 @@ class RowFiles:
     ids: FileLayout
     mask: FileLayout
     lengths: FileLayout
+    real: FileLayout | None = None
 
     @property
     def all(self) -> tuple[FileLayout, ...]:
         """The files in the order in which rows are written."""
-        return (self.ids, self.mask, self.lengths)
+        real = () if self.real is None else (self.real,)
+        return (self.ids, self.mask, self.lengths, *real)
 
     @property
     def row_bytes(self) -> int:
@@ -62,6 +65,7 @@ def row_files(kind: Kind, max_len: int) -> RowFiles:
         FileLayout(f"{kind}_ids.bin", "<i4", (*sides, max_len)),
         FileLayout(f"{kind}_mask.bin", "<i1", (*sides, max_len)),
         FileLayout(f"{kind}_len.bin", "<i4", sides),
+        FileLayout("dpo_real.bin", "<i1") if kind == "dpo" else None,
     )
 
 

@@ -44,7 +44,8 @@ class Fitted(NamedTuple):
 
     ``ids`` (int32) and ``mask`` (int8): ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen, then
     rejected). ``lengths`` (int32): ``[rows]`` (``[rows, 2]``). ``kept``: whether each conversation
-    has a row. ``flags``: reason -> whether it holds for each conversation.
+    has a row. ``flags``: reason -> whether it holds for each conversation. ``more``: what is stored
+    of each row beside these.
     """
 
     ids: Ids
@@ -52,6 +53,7 @@ class Fitted(NamedTuple):
     lengths: NDArray[np.int32]
     kept: Flags
     flags: dict[str, Flags]
+    more: tuple[Flags, ...] = ()
 
 
 def check_over_length(rule: str) -> None:

@@ -14,7 +14,7 @@ from pipeline_lib.corpus.mapped import MappedFile
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.table import Table
 from pipeline_lib.token_caches.build import Cache
-from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
+from pipeline_lib.token_caches.caches import Pairs, dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.counts import counts_table
 from pipeline_lib.token_caches.layout import STREAM, FileLayout, row_files
 from pipeline_lib.token_caches.rows import OverLength
@@ -181,8 +181,10 @@ class DPODataset(RowDataset):
     A sample is ``(chosen_ids, chosen_mask, rejected_ids, rejected_mask)``, each int64
     ``[max_len]``. The masks are loss masks: 1 on contents and end marks of the assistant turns
     after the prompt. The ids of the prompt are the same on both sides. For a conversation without a
-    pair, the rejected answer is the chosen one with its words shuffled; ``table`` counts the real
-    pairs. ``over_length``, ``limit``, ``sources`` and errors as for ``SFTDataset``.
+    pair, the rejected answer is the chosen one with its words in other places (its characters, in
+    scripts without spaces), in the same layout; ``real`` tells them apart, ``table`` counts both,
+    and ``pairs="real"`` leaves them out. ``over_length``, ``limit``,
+    ``sources`` and errors as for ``SFTDataset``.
     """
 
     def __init__(
@@ -195,6 +197,7 @@ class DPODataset(RowDataset):
         over_length: OverLength = "drop",
         limit: int = -1,
         sources: Sequence[str] | None = None,
+        pairs: Pairs = "all",
     ) -> None:
         chosen, unused = _chosen(conversations, sources)
         made = dpo_cache(
@@ -202,9 +205,18 @@ class DPODataset(RowDataset):
             max_len=max_len,
             over_length=over_length,
             limit=limit,
+            pairs=pairs,
         )
         super().__init__(made, max_len, unused)
         self.missing = chosen.missing
+        self._real = self._mapped(FileLayout("dpo_real.bin", "<i1"))
+
+    def real(self, rows: Indices) -> NDArray[np.bool_]:
+        """For some rows, whether both answers come from the data set: bool ``[rows]``.
+
+        False where the rejected answer was made.
+        """
+        return np.asarray(self._real.array[rows], dtype=bool)
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
         ids, mask = _int64(self._ids, rows), _int64(self._mask, rows)

@@ -1,5 +1,6 @@
 """Rejected answers by rule: other than the chosen one, and decided by content alone."""
 
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,30 +12,75 @@ from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store_format import as_turns
-from pipeline_lib.chat.synthetic_rejections import shuffled_words, with_rejected
+from pipeline_lib.chat.synthetic_rejections import MOVED, shuffled_units, with_rejected
 from pipeline_lib.records import Turn
 
 
 @given(st.lists(st.sampled_from(["a", "b", "ccc", "é", "1"]), max_size=12))
 def test_the_words_are_the_same_in_another_order_or_there_is_none(words: list[str]) -> None:
-    content = " ".join(words).encode()
-    shuffled = shuffled_words(content)
-    if len(set(words)) < 2:
-        assert shuffled is None
-    else:
-        assert shuffled is not None
-        assert sorted(shuffled.decode().split()) == sorted(words)
-        assert shuffled.decode().split() != words
+    shuffled = shuffled_units(" ".join(words).encode())
+    most = max(map(words.count, words), default=0)
+    possible = bool(words) and 2 * (len(words) - most) >= MOVED * len(words)
+    assert (shuffled is not None) == possible
+    if shuffled is not None:
+        made = shuffled.decode().split()
+        assert sorted(made) == sorted(words)
+        assert sum(map(str.__ne__, made, words)) >= MOVED * len(words)
 
 
-@pytest.mark.parametrize("content", ["word", "same same same", "a a", ""])
+LAYOUT = re.compile(r"[\s.,;:!?|*#`()（）。，、-]")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "今天天气很好，我们去公园吧。\n\n第二段在这里，也很长。",
+        "東京は日本の首都です。\nカタカナも、ひらがなも。",
+        "วันนี้อากาศดีมาก\n\nเราไปสวนสาธารณะกัน",
+        "ພາສາລາວ ແມ່ນ ພາສາ\nທີ່ສອງ",
+        "ភាសាខ្មែរ\nជាភាសា",
+        "မြန်မာဘာသာ\nစကား",
+        "हिन्दी में यह एक वाक्य है।\nदूसरा वाक्य",
+        "# Title here\n\n- first item, **bold**\n- second one (small)\n\n1. one\n2. two",
+        "| name | size |\n|---|---|\n| owl | big |\n\n```py\ndef f(x):\n    return x + 1\n```",
+    ],
+)
+def test_only_what_is_said_moves_and_the_layout_stays(text: str) -> None:
+    shuffled = shuffled_units(text.encode())
+    assert shuffled is not None
+    made = shuffled.decode()
+    assert made != text and sorted(made) == sorted(text)
+    assert LAYOUT.findall(made) == LAYOUT.findall(text)
+    for line, old in zip(made.split("\n"), text.split("\n"), strict=True):
+        assert line[:1].isspace() == old[:1].isspace()
+
+
+@pytest.mark.parametrize(
+    "frame", ["<think>\n{}\n</think>\n\n{}", "1. {}\n2. {}", "```sh\n{}\n```\n{}"]
+)
+def test_marks_that_hold_a_text_together_are_not_its_words(frame: str) -> None:
+    said = ["alpha beta gamma", "delta epsilon zeta"]
+    shuffled = shuffled_units(frame.format(*said).encode())
+    assert shuffled is not None
+    before = re.escape(frame).replace(r"\{\}", "(.*)")
+    assert re.fullmatch(before, shuffled.decode())
+
+
+def test_two_paragraphs_in_another_order_are_no_rejected_answer() -> None:
+    first, second = "你好，我可以帮你。", "请告诉我问题。"
+    shuffled = shuffled_units(f"{first}\n\n{second}".encode())
+    assert shuffled is not None
+    assert not {first, second} & {*shuffled.decode().split("\n\n")}
+
+
+@pytest.mark.parametrize("content", ["word", "same same same", "a a", "", "a a a a b", "...", "好"])
 def test_an_answer_without_another_order_has_no_rejected_one(content: str) -> None:
-    assert shuffled_words(content.encode()) is None
+    assert shuffled_units(content.encode()) is None
 
 
 def test_the_order_is_decided_by_the_content() -> None:
     text = b"one two three four five six"
-    assert shuffled_words(text) == shuffled_words(bytes(text))
+    assert shuffled_units(text) == shuffled_units(bytes(text))
 
 
 def test_answers_of_one_length_are_shuffled_each_in_its_own_way() -> None:
@@ -42,7 +88,7 @@ def test_answers_of_one_length_are_shuffled_each_in_its_own_way() -> None:
     orders = set()
     for number in range(20):
         words = [f"{number}-{place}" for place in range(8)]
-        shuffled = shuffled_words(" ".join(words).encode())
+        shuffled = shuffled_units(" ".join(words).encode())
         assert shuffled is not None
         orders.add(tuple(words.index(word) for word in shuffled.decode().split()))
     assert len(orders) == 20

@@ -75,6 +75,22 @@ def test_only_the_chosen_sources_are_trained_on_and_the_others_are_said(
         make_dataset(kind, train, tmp_path, sources=["pairs", "pear"])
 
 
+def test_every_pair_says_whether_it_is_real(train: Conversations, tmp_path: Path) -> None:
+    everything, real = (
+        DPODataset(train, tokenizer(), CacheOptions(tmp_path), max_len=128, pairs=pairs)
+        for pairs in ("all", "real")
+    )
+    flags = everything.real(np.arange(len(everything)))
+    assert flags.tolist() == [False] * train.counts["chats"] + [True] * train.counts["pairs"]
+    assert everything.table.column("made pairs") == [train.counts["chats"], 0]
+    assert real.real(np.arange(len(real))).tolist() == [True] * train.counts["pairs"]
+    assert real.table.column("no real pair") == [train.counts["chats"], 0]
+    for left, right in zip(real[0], everything[len(everything) - 1], strict=True):
+        assert torch.equal(left, right)
+    with pytest.raises(ValueError, match="pairs is 'made'"):
+        make_dataset("dpo", train, tmp_path, pairs="made")
+
+
 def make_dataset(kind: str, train: Conversations, root: Path, **more: Any) -> TokenDataset:
     if kind == "shards":
         folder = root / "shards"
