@@ -4,7 +4,7 @@ import hashlib
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pipeline_lib.selection import (
@@ -60,6 +60,8 @@ def test_a_permutation_holds_every_place_once(count: int, seed: int) -> None:
     assert sorted(permutation(count, seed, "x").tolist()) == list(range(count))
 
 
+@example(9, -1, 0)
+@example(9, 9, 0)
 @given(st.integers(0, 100), st.integers(-1, 120), SEED)
 def test_a_sample_is_ascending_without_repeats_and_as_large_as_asked(
     count: int, limit: int, seed: int
@@ -68,6 +70,12 @@ def test_a_sample_is_ascending_without_repeats_and_as_large_as_asked(
     assert rows == sorted(set(rows))
     assert len(rows) == (count if limit == -1 else min(limit, count))
     assert set(rows) <= set(range(count))
+
+
+@pytest.mark.parametrize("limit", [-2, -10])
+def test_a_limit_below_all_of_them_is_refused(limit: int) -> None:
+    with pytest.raises(ValueError, match=f"limit is {limit}; expected a number of rows, or -1"):
+        sample(5, limit, 1)
 
 
 def test_a_smaller_sample_is_part_of_a_larger_one() -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.records import Cursor
 from pipeline_lib.shuffling import (
+    DOCUMENT_STREAM,
     START,
     Dice,
     Row,
@@ -211,6 +212,9 @@ def test_lanes_of_one_seed_draw_differently() -> None:
         for k in (0, 1)
     )
     assert first != second and sorted(first, key=repr) == sorted(second, key=repr)
+    for lane, found in enumerate((first, second)):
+        dice = Dice(5, DOCUMENT_STREAM + lane)
+        assert list(ShuffleBuffer(dice, 20, 10**9).run([RowBlock(0, 0, list(ROWS))])) == found
 
 
 def test_the_order_of_a_seed_never_changes() -> None:

@@ -1,6 +1,6 @@
 """What is known of mutants from earlier runs, and which of them no test can notice.
 
-A result holds as long as the changed source, its tests and what the tests share stay the same.
+A result holds as long as the changed source and its test files stay the same.
 """
 
 import hashlib
@@ -72,15 +72,11 @@ def is_equivalent(mutant: Mutant, known: Iterable[Equivalent]) -> bool:
 
 
 def digest_of(root: Path, module: str, source: bytes) -> str:
-    """Digest of all on which the result of a changed source depends."""
-    shared = sorted(path for path in (root / "tests").glob("*.py"))
+    """Digest of a changed source and of the test files that are to notice it."""
     own = [path.relative_to(root).as_posix() for path in checked_by(root, module)]
     digest = hashlib.sha256(json.dumps([module, own]).encode())
     for data in (source, *((root / path).read_bytes() for path in own)):
         digest.update(hashlib.sha256(data).digest())
-    for path in shared:
-        if not path.name.startswith("test_"):
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()
 
 

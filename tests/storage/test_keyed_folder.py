@@ -90,3 +90,12 @@ def test_files_are_checked_against_the_record(tmp_path: Path, complete: bool) ->
             folder.check(record, full=False)
     else:
         folder.check(record, full=True)
+
+
+def test_another_form_of_the_record_is_another_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = folder_with(tmp_path, "sft", KEY)
+    monkeypatch.setattr("pipeline_lib.storage.keyed_folder.RECORD_VERSION", 99)
+    there = KeyedFolder(tmp_path, "sft", KEY)
+    assert there.path != here.path and there.load(int) is None

@@ -78,3 +78,29 @@ def test_where_the_system_lacks_the_exclusive_rename_a_check_replaces_it(
     (tmp_path / "one").mkdir()
     with pytest.raises(OutputExists):
         folders.rename_new(tmp_path / "one", tmp_path / "two")
+
+
+def test_a_rename_that_the_system_refuses_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_bytes(b"")
+    one, two, none = (str(tmp_path / name) for name in ("one", "two", "none"))
+    with pytest.raises(FileExistsError):
+        system_calls.system.rename_new(one, two)
+    for refused in ((one, none), (none, one)):
+        with pytest.raises(OSError):
+            system_calls.system.exchange(*refused)
+    assert {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")} == {
+        "one", "one/one", "two", "two/two",
+    }  # fmt: skip
+
+
+def test_two_folders_change_names_in_one_step(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_bytes(b"")
+    try:
+        system_calls.system.exchange(str(tmp_path / "one"), str(tmp_path / "two"))
+    except OSError as error:
+        pytest.skip(f"this file system can not: {error}")
+    assert (tmp_path / "one" / "two").exists() and (tmp_path / "two" / "one").exists()

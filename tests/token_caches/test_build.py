@@ -44,12 +44,16 @@ def test_a_cache_holds_every_batch_in_order_and_the_sum_of_the_counts(tmp_path: 
     assert cache.size("mask.bin") == 23
 
 
-def test_a_complete_cache_is_used_without_encoding_or_locking(tmp_path: Path) -> None:
+def test_a_complete_cache_is_used_without_encoding_or_locking(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     first = build(tmp_path, cache_spec())
     with FolderLock(first.folder / "lock"):
         again = build(tmp_path, cache_spec(encode=None))
     assert again.fingerprint == first.fingerprint
     assert again.explanation.endswith("complete, used as it is")
+    assert caplog.messages[-1] == again.explanation  # said once, and only after the check
 
 
 def test_a_changed_key_is_another_folder_and_says_why(tmp_path: Path) -> None:
