@@ -346,3 +346,18 @@ def test_no_conversations_give_no_rows(template: Template) -> None:
 def test_an_unknown_rule_is_refused() -> None:
     with pytest.raises(ValueError, match="over_length is 'left'"):
         check_over_length("left")
+
+
+def test_of_many_pairs_each_has_its_own_turns_in_their_order(template: Template) -> None:
+    pairs = [
+        Pair(
+            turns(*(f"{number} {place}" for place in range(2 * (number % 4) + 1))),
+            turns(f"good {number}", "and", "so", first="assistant"),
+            turns(f"bad {number}", first="assistant"),
+        )
+        for number in range(60)
+    ]
+    fitted = dpo_rows(template, conversation_batch(*pairs), 400, "drop")
+    for (chosen, rejected), lengths, made in zip(fitted.ids, fitted.lengths, pairs, strict=True):
+        assert decoded(chosen, lengths[0]) == render([*made.prompt, *made.chosen])
+        assert decoded(rejected, lengths[1]) == render([*made.prompt, *made.rejected])
