@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from chat_world import in_row, numbered_chat, stored_conversations
+from crashes import interleaved
 from durability import broken_promises
 from hypothesis import given
 from hypothesis import strategies as st
@@ -173,3 +174,17 @@ def test_after_a_power_cut_the_tokenizer_is_whole_or_absent(
         train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290)
 
     assert broken_promises(tmp_path, train) == []
+
+
+def test_who_comes_second_takes_the_tokenizer_of_who_was_faster(
+    mixture: Mixture, tmp_path: Path
+) -> None:
+    trained: list[TrainedTokenizer] = []
+
+    def other() -> None:
+        trained.append(train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290))
+
+    with interleaved(1, other) as calls:  # it looked and found none, and is about to make a folder
+        mine = train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290)
+    assert calls and mine.tokenizer == trained[0].tokenizer
+    assert [path.name for path in tmp_path.glob("tokenizer-*")] == [mine.folder.name]
