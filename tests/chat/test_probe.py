@@ -1,5 +1,6 @@
 """The probe alone, without any key: planted edits that change some of the rows are caught."""
 
+import dataclasses
 import hashlib
 import itertools
 import operator
@@ -176,3 +177,12 @@ def test_every_part_of_a_result_is_in_its_digest(shape: Callable[[Any], Any]) ->
     result = results(shape)(row)
     other_side = result_of(row, shape, lambda conversation: "val")
     assert result.digest != other_side.digest
+    if not isinstance(result.outcome, Reject):
+        noted = dataclasses.replace(result, outcome=with_a_note(result.outcome))
+        assert noted.digest != result.digest
+
+
+def with_a_note(conversation: Turns | Pair) -> Turns | Pair:
+    if isinstance(conversation, Pair):
+        return dataclasses.replace(conversation, notes=("another",))
+    return Turns(conversation, ["another"])
