@@ -12,7 +12,7 @@ import pytest
 from corpora import REFERENCE, small_recipe
 
 from pipeline_lib import digest
-from pipeline_lib.corpus import manifest
+from pipeline_lib.corpus import first_format, manifest
 from pipeline_lib.corpus.description import summary
 from pipeline_lib.corpus.layout import MANIFEST
 from pipeline_lib.corpus.manifest import Manifest
@@ -202,8 +202,8 @@ def test_a_manifest_of_the_first_version_is_met_as_far_as_it_tells(
 ) -> None:
     now, first = made[1], cast(Manifest, {**made[1], "format_version": 1})
     content = manifest.content_of(now)
-    assert manifest.in_format_of(content, now) == (content, [])
-    told, left_out = manifest.in_format_of(content, first)
+    assert first_format.in_format_of(content, now) == (content, [])
+    told, left_out = first_format.in_format_of(content, first)
     assert told.keys() | {*left_out} - {"source.sha256"} == content.keys()
     assert "source.sha256" in left_out and "sha256" not in told["source"]
     assert told["format_version"] == 1 and told["counts"] == content["counts"]
@@ -215,11 +215,11 @@ def test_measurements_and_rows_left_out_are_those_of_the_manifests_own_version(
     now, encoder = made[1], {"name": "a", "version": "1"}
     measured = cast(Any, {**now["measured"], "encoders": [{"name": "b", "version": "2"}, encoder]})
     first = cast(Any, {**now, "format_version": 1, "measured": {"encoder": encoder}})
-    assert manifest.measured_in_format_of(measured, now) == measured
-    old = manifest.measured_in_format_of(measured, first)
+    assert first_format.measured_in_format_of(measured, now) == measured
+    old = first_format.measured_in_format_of(measured, first)
     assert old["encoder"] == encoder and not {"encoders", "source_mtimes_ns"} & old.keys()
     nothing = cast(Any, {**measured, "encoders": []})
-    assert manifest.measured_in_format_of(nothing, first)["encoder"] is None
+    assert first_format.measured_in_format_of(nothing, first)["encoder"] is None
     assert manifest.encoders(first) == [encoder]
     assert manifest.encoders(cast(Any, {**now, "measured": measured})) == measured["encoders"]
     assert manifest.encoders(cast(Any, {**first, "measured": {"encoder": None}})) == []

@@ -123,7 +123,8 @@ def test_where_things_are_is_no_difference(pinned: Pinned) -> None:
 def published(fields: dict[str, Any]) -> Any:
     """As much of a manifest as is compared."""
     source = {"sizes": {}, "sha256": {}}
-    return {"format_version": 2, "recipe": fields, "source": source, "measured": {}}
+    measured = {"source_mtimes_ns": {}}
+    return {"format_version": 2, "recipe": fields, "source": source, "measured": measured}
 
 
 def test_a_published_recipe_is_the_same_by_name_or_by_what_the_name_stands_for(

@@ -23,11 +23,11 @@ BATCHES = st.lists(st.lists(st.integers(1, 9), max_size=5), max_size=5)
 
 def fed(target: ShardCutter, batches: list[list[int]], dtype: str) -> WriterState:
     """Append batches of documents of these lengths, whose tokens count from 0; then finish."""
-    position = 0
+    position = row = 0
     for lengths in batches:
         tokens = np.arange(position, position + sum(lengths), dtype=dtype)
-        target.append(tokens, np.array(lengths, np.int64))
-        position += len(tokens)
+        target.append(tokens, np.array(lengths, np.int64), np.arange(row, row + len(lengths)))
+        position, row = position + len(tokens), row + len(lengths)
     target.finish()
     return target.summary()
 
