@@ -7,6 +7,7 @@ it was.
 
 import argparse
 import difflib
+import signal
 import sys
 import threading
 import time
@@ -156,6 +157,7 @@ def _arguments() -> argparse.Namespace:
 
 def main() -> int:
     """The command line."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that the copies are removed
     given, started = _arguments(), time.monotonic()
     everything, known_equivalents = mutants(ROOT, given.module), equivalents()
     able = [m for m in everything if not is_equivalent(m, known_equivalents)]
@@ -163,7 +165,11 @@ def main() -> int:
     if given.list:
         print("\n".join(mutant.name for mutant in chosen))
         return 0
-    outcomes = _try_all(chosen, Known(given.results), given.workers)
+    try:
+        outcomes = _try_all(chosen, Known(given.results), given.workers)
+    except KeyboardInterrupt:
+        print(f"stopped; run it again to go on, {given.results} holds what is known")
+        return 130
     return _report(outcomes, len(everything) - len(able), time.monotonic() - started)
 
 

@@ -188,7 +188,7 @@ def _unsorted(node: ast.AST) -> Replacements:
 
 
 def _swapped(node: ast.AST) -> Replacements:
-    if isinstance(node, ast.Call):
+    if isinstance(node, ast.Call) and ast.unparse(node.func) not in ("max", "min"):
         for place in range(len(node.args) - 1):
             one, two = node.args[place : place + 2]
             names = isinstance(one, ast.Name | ast.Attribute) and isinstance(
