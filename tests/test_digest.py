@@ -58,3 +58,9 @@ def test_the_chain_of_a_sequence_never_changes() -> None:
         state = hashlib.sha256(folded).digest()
     assert chain.state == state.hex()
     assert chain.state[:16] == "db9adbe70d01f703"
+
+
+def test_the_digest_of_a_json_value_is_that_of_its_canonical_text() -> None:
+    assert digest.of_json({"b": [1, None], "a": "é"}) == digest.sha256_bytes(
+        b'{"a":"\\u00e9","b":[1,null]}'
+    )

@@ -7,6 +7,7 @@ import pytest
 from chat_world import numbered_chat, stored_conversations, turns
 
 from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.store import content_digest
 from pipeline_lib.chat.turns import document
 
 
@@ -90,3 +91,8 @@ def test_each_source_has_a_digest_of_its_own_content(tmp_path: Path) -> None:
     found = stored_conversations(tmp_path, sources).train.fingerprints
     assert list(found) == ["a", "b", "c"]
     assert found["a"] == found["c"] != found["b"]
+
+
+def test_the_digest_of_all_sources_follows_content_names_and_order() -> None:
+    found = [{"a": "1", "b": "2"}, {"b": "2", "a": "1"}, {"a": "1"}, {"a": "2", "b": "2"}]
+    assert len({content_digest(each) for each in found} - {None}) == 4
