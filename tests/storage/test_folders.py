@@ -134,3 +134,18 @@ def test_a_synced_tree_is_durable_and_no_fsync_of_it_can_be_left_out(tmp_path: P
 
     assert broken_promises(first := root(-1), lambda: publish(first)) == []
     assert unneeded_syncs(root, publish) == []
+
+
+@pytest.mark.parametrize("exchanges", [True, False])
+def test_a_replaced_folder_is_the_new_one_and_the_old_one_is_kept_aside(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, exchanges: bool
+) -> None:
+    if not exchanges:
+        monkeypatch.setattr(system_calls.system, "exchange", refuse)
+    for name in ("staging/new", "old"):
+        (tmp_path / name).mkdir(parents=True)
+        (tmp_path / name / "record.json").write_text(name)
+    exchange(tmp_path)
+    found = {path.read_text(): path.parent for path in tmp_path.rglob("record.json")}
+    assert found["staging/new"] == tmp_path / "old"
+    assert found["old"].parent == tmp_path / "staging" and len(found) == 2
