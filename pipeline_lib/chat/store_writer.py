@@ -38,7 +38,7 @@ class StoreWriter:
         held = {split: read_part(folder.checked(part.file)) for split, part in tail.items()}
         # one name, assigned in one step: the settled rows, and the results of rows after them
         self._state = (resumed(folder.details, held), list[RowResult]())
-        self._saved = cache.clock()
+        self._due = cache.clock() + cache.save_every_seconds
 
     def run(
         self,
@@ -79,10 +79,12 @@ class StoreWriter:
 
     def _take(self, row: DataRow) -> None:
         self._state[1].append(self._normalised(row))
-        now = self._cache.clock()
-        if now - self._saved >= self._cache.save_every_seconds:
+        began = self._cache.clock()
+        if began >= self._due:
             self._commit()
-            self._saved = now
+            ended = self._cache.clock()
+            # a commit writes the open part whole, so commits get at most half of the time
+            self._due = ended + max(self._cache.save_every_seconds, ended - began)
 
     def _settle(self) -> StoreProgress:
         progress, taken = self._state

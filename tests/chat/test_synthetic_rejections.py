@@ -28,6 +28,7 @@ def test_the_words_are_the_same_in_another_order_or_there_is_none(words: list[st
         assert sum(map(str.__ne__, made, words)) >= MOVED * len(words)
 
 
+HAN = re.compile("[一-鿿ก-๎ぁ-ヿ].{3}")
 LAYOUT = re.compile(r"[\s.,;:!?|*#`()（）。，、-]")
 
 
@@ -51,6 +52,7 @@ def test_only_what_is_said_moves_and_the_layout_stays(text: str) -> None:
     made = shuffled.decode()
     assert made != text and sorted(made) == sorted(text)
     assert LAYOUT.findall(made) == LAYOUT.findall(text)
+    assert not any(clause in made for clause in re.split(r"[，。、\n]", text) if HAN.match(clause))
     for line, old in zip(made.split("\n"), text.split("\n"), strict=True):
         assert line[:1].isspace() == old[:1].isspace()
 
