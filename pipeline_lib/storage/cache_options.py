@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pipeline_lib.records import OnProgress
 
-SAVE_EVERY_SECONDS = 1_800.0
+SAVE_EVERY_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

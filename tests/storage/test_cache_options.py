@@ -9,7 +9,7 @@ from pipeline_lib.storage.cache_options import CacheOptions
 
 def test_a_site_commits_every_half_hour_and_looks_at_sizes(tmp_path: Path) -> None:
     cache_options = CacheOptions(tmp_path)
-    assert cache_options.save_every_seconds == 1_800
+    assert cache_options.save_every_seconds == 300
     assert not cache_options.full
     assert CacheOptions(tmp_path, verify="full").full
 
