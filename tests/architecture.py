@@ -7,7 +7,7 @@ finds, so that it can be tried on a copy of the package in which a fault was pla
 import ast
 import re
 from collections.abc import Callable, Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 FUNCTION_LINES, FILE_LINES = 45, 285
@@ -87,7 +87,7 @@ class Package:
             parts = path.relative_to(self.root).with_suffix("").parts
             dotted = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
             if dotted:
-                found[dotted] = ast.parse(path.read_text(), str(path))
+                found[dotted] = parsed(path.read_text())
         return found
 
     @cached_property
@@ -127,9 +127,21 @@ class Package:
         return path.read_text().splitlines()
 
 
+@cache
+def parsed(text: str) -> ast.Module:
+    """The tree of a module's text, made once for all checks."""
+    return ast.parse(text)
+
+
+@cache
+def nodes_of(tree: ast.AST) -> tuple[ast.AST, ...]:
+    """All nodes of a tree."""
+    return tuple(ast.walk(tree))
+
+
 def imported(tree: ast.AST) -> Iterator[str]:
     """Dotted names of everything imported."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -138,7 +150,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
     """Every call, by the last part of the name that is called."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree):
         if isinstance(node, ast.Call):
             function = node.func
             if isinstance(function, ast.Name):
@@ -149,7 +161,7 @@ def calls(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
 
 def functions(tree: ast.AST) -> Iterator[ast.FunctionDef]:
     """Every function, methods and inner ones too."""
-    yield from (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef))
+    yield from (node for node in nodes_of(tree) if isinstance(node, ast.FunctionDef))
 
 
 def length(function: ast.FunctionDef) -> int:
@@ -246,8 +258,8 @@ def only_storage_writes(package: Package) -> list[str]:
         for called, call in calls(tree)
         if not within(module, ("storage",))
         and (module, called) not in WRITES_ELSEWHERE
-        and not _goes_through_storage(package, module, call)
         and (called in WRITES or (called == "open" and set(_mode(call)) & set("wax+")))
+        and not _goes_through_storage(package, module, call)
     ] + [
         f"{module}: {match[0]}"
         for module in package.modules

@@ -31,6 +31,7 @@ SETTINGS = {
     "HF_HUB_ETAG_TIMEOUT": "5",
     "HF_HUB_DOWNLOAD_TIMEOUT": "5",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "OMP_NUM_THREADS": "1",  # torch's threads would wait for each other between test processes
 }
 FOREIGN = ("HF_", "HUGGING_FACE_", "HUGGINGFACE_", "TRANSFORMERS_")  # a developer's own settings
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")

@@ -85,7 +85,7 @@ def test_a_run_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
     with seam() as whole:
         expected = normalized(tmp_path / "whole", CHATS)
     assert len(expected.train.sources[0].parts) > 3
-    for at in range(1, whole.calls + 1, 2):
+    for at in range(1, whole.calls + 1, 4):
         root = tmp_path / str(at)
         assert not survives(lambda root=root: normalized(root, CHATS), at, torn=True)
         survives(lambda root=root: normalized(root, CHATS), at * 7 % 11 + 1)
@@ -136,7 +136,7 @@ def test_a_run_that_stopped_at_any_row_goes_on_there_and_ends_with_the_same_byte
 ) -> None:
     caplog.set_level(logging.INFO)
     run(tmp_path / "whole")
-    for row in range(1, 38, 2 if error is KeyboardInterrupt else 9):
+    for row in range(1, 38, 4 if error is KeyboardInterrupt else 9):
         root = tmp_path / str(row)
         with seam(), pytest.raises(error):
             run(root, clock=stopping(row + 1, error))
@@ -181,7 +181,7 @@ def test_an_interrupt_between_any_two_lines_loses_and_doubles_nothing(
 
     lines = interrupted_at(-1, lambda: often(tmp_path / "whole"))
     whole = contents(tmp_path / "whole")
-    for line in range(1, lines, lines // 40):
+    for line in range(1, lines, lines // 20):
         root = tmp_path / str(line)
         with seam():
             interrupted_at(line, lambda root=root: often(root))  # type: ignore[misc]
@@ -200,7 +200,7 @@ def test_a_run_that_commits_by_the_clock_and_crashed_at_any_call_ends_with_the_s
     with seam() as whole:
         often(tmp_path / "whole")
     assert contents(tmp_path / "whole") == contents(tmp_path / "undisturbed")
-    for at in range(1, whole.calls + 1, 5):
+    for at in range(1, whole.calls + 1, 9):
         root = tmp_path / str(at)
         assert not survives(lambda root=root: often(root), at, torn=True)
         survives(lambda root=root: often(root), at * 7 % 11 + 1)
@@ -214,7 +214,7 @@ def test_an_interrupt_in_any_call_and_a_crash_after_it_end_with_the_same_bytes(
 ) -> None:
     with seam() as whole:
         run(tmp_path / "whole")
-    for at in range(3, whole.calls + 1, 2):
+    for at in range(3, whole.calls + 1, 5):
         root = tmp_path / str(at)
         with seam(at, error=KeyboardInterrupt()), contextlib.suppress(KeyboardInterrupt):
             run(root)
@@ -227,7 +227,7 @@ def test_an_interrupt_in_any_call_and_a_crash_after_it_end_with_the_same_bytes(
 def test_after_a_failed_fsync_nothing_more_is_committed(tmp_path: Path, small_parts: None) -> None:
     with seam(only="fsync") as whole:
         run(tmp_path / "whole")
-    for at in range(4, whole.calls + 1, 3):
+    for at in range(4, whole.calls + 1, 6):
         root, error = tmp_path / str(at), OSError(errno.EIO, "lost")
         with seam(at, error=error, only="fsync") as watched, pytest.raises(OSError, match="lost"):
             run(root)
@@ -241,7 +241,7 @@ def test_a_killed_run_does_the_rows_of_one_interval_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    for row in range(7, 40, 4):
+    for row in range(7, 40, 8):
         root, seconds = tmp_path / str(row), itertools.count()
         with seam() as watched, pytest.raises(Killed):
 
