@@ -109,6 +109,15 @@ def unigram() -> Tokenizer:
     return tokenizer
 
 
+def letters() -> Tokenizer:
+    """BPE over the characters of one sentence, without an unknown token."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=["</s>"], show_progress=False)
+    tokenizer.train_from_iterator(["the cat sat on the mat"] * 5, trainer)
+    return tokenizer
+
+
 BYTE_LEVEL = [gpt2, gpt4, with_runs_of_spaces, specials_before_ordinary]
 FOREIGN = [word_level, word_piece, sentencepiece_bpe, unigram]
 NORMALISED = [

@@ -1,6 +1,5 @@
 """A lane's store that keeps nothing: what the lane makes is compared with a published folder."""
 
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +8,6 @@ from numpy.typing import NDArray
 from pipeline_lib.corpus.batches import DocumentBatch
 from pipeline_lib.corpus.encoding import EncodingStage
 from pipeline_lib.corpus.job import Job
-from pipeline_lib.corpus.layout import MISMATCH
 from pipeline_lib.corpus.manifest import Manifest
 from pipeline_lib.corpus.row_origins import NumberedDocument
 from pipeline_lib.corpus.shard_comparer import SHOWN, ShardComparer
@@ -41,8 +39,8 @@ class CheckedEncoding(EncodingStage):
     ``different`` counts those that differ; ``others`` are the first of them.
     """
 
-    def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
-        super().__init__(tokenizer, kind, evidence)
+    def __init__(self, tokenizer: Tokenizer, kind: str) -> None:
+        super().__init__(tokenizer, kind, evidence=None)
         self.checked = self.long = self.different = 0
         self.others: list[OtherEncoding] = []
         self._before: dict[Split, int] = {"train": 0, "val": 0}
@@ -86,9 +84,7 @@ class ComparingStore:
             )
             for split in SPLITS
         }
-        self.encoding = CheckedEncoding(
-            pinned.tokenizer, job.options.encoder, job.staging / MISMATCH
-        )
+        self.encoding = CheckedEncoding(pinned.tokenizer, job.options.encoder)
 
     def restore(self) -> None:
         """Every lane begins at its start."""

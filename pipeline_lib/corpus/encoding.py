@@ -39,10 +39,10 @@ class EncodingStage:
 
     ``before``: the encoders of earlier sessions, in order. ``used``: the encoder of this session,
     None until it is confirmed. A document that the fast encoder got wrong is kept as ``evidence``;
-    while that file is there, nobody goes on with the run.
+    while that file is there, nobody goes on with the run. None keeps nothing.
     """
 
-    def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path) -> None:
+    def __init__(self, tokenizer: Tokenizer, kind: str, evidence: Path | None) -> None:
         self._tokenizer, self._kind, self._evidence = tokenizer, kind, evidence
         self.used: EncoderUsed | None = None
         self.before: list[EncoderUsed] = []
@@ -145,6 +145,8 @@ class EncodingStage:
                 self._poison(error, batch.texts[index])
 
     def _poison(self, error: EncoderMismatch, evidence: bytes) -> NoReturn:
+        if self._evidence is None:
+            raise error
         atomic.replace_bytes(self._evidence, evidence)
         raise EncoderMismatch(
             f"{error}. Documents that are written may have wrong ids, so nothing goes on in "

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from pipeline_lib.corpus.batches import DocumentBatch
 from pipeline_lib.tokenization.reference import Encoded
+from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE
 
-NOT_ENCODABLE = "not encodable"
-NO_TOKENS = "without tokens"
 END_TOKEN = "spelling the end token"
 REASONS = (NOT_ENCODABLE, NO_TOKENS, END_TOKEN)
 """Why a document is left out: the library raises on it, it has no ids, its own text became the end

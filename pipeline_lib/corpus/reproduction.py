@@ -8,10 +8,10 @@ again. So every byte of the shards and every field of the manifest is compared, 
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from pipeline_lib.corpus import manifest
 from pipeline_lib.corpus.batches import Probing
@@ -124,9 +124,8 @@ def _probing(found: Manifest) -> Probing:
 
 def _encoder_kind(found: Manifest) -> str:
     """The recorded encoder; of the fast one it is proved again that it can be used."""
-    measured: Mapping[str, Any] = found["measured"]  # the first format records one encoder
-    used = measured.get("encoders") or [measured.get("encoder")]
-    return "tokenizers" if all(u and u["name"] == REFERENCE_NAME for u in used) else "auto"
+    names = {used["name"] for used in manifest.encoders(found)}
+    return "tokenizers" if names == {REFERENCE_NAME} else "auto"
 
 
 def _fields(

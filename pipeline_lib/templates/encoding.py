@@ -6,6 +6,7 @@ token that a user typed stays text, and the mask can not be off by one. All work
 """
 
 import json
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -16,14 +17,12 @@ from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, LEARN_END, ROLES, Tur
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
 from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
-from pipeline_lib.tokenization.refusals import encode_each
+from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE, encode_each
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 ENCODING_VERSION = 2
 """Increased when ids or masks of any conversation change."""
 
-NOT_ENCODABLE = "not encodable"
-NO_TOKENS = "without tokens"
 SPELLS_MARK = "spelling a control token"
 UNUSABLE = (NOT_ENCODABLE, NO_TOKENS, SPELLS_MARK)
 """Why a content can not be used: the library raises on it, nothing of it is left, its own text
@@ -102,14 +101,15 @@ def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
     )
 
 
-def with_special_marks(tokenizer: Tokenizer) -> Tokenizer:
-    """The same tokenizer with all control tokens flagged special, so that their text stays text.
+def with_special_marks(tokenizer: Tokenizer, marks: Collection[str] = CONTROL_TOKENS) -> Tokenizer:
+    """The same tokenizer with all these tokens flagged special, so that their text stays text.
 
     A tokenizer from elsewhere may have them as ordinary added tokens, which are matched in text.
+    All ids stay.
     """
     fields = json.loads(tokenizer.json)
     added = fields.get("added_tokens") or []
-    plain = [t for t in added if t["content"] in CONTROL_TOKENS and not t.get("special")]
+    plain = [t for t in added if t["content"] in marks and not t.get("special")]
     if not plain:
         return tokenizer
     for token in plain:

@@ -7,7 +7,7 @@ the whole text.
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.templates.control_runs import NO_TURN, ControlMark, PlainRun, atoms
 from pipeline_lib.templates.control_text import ControlTokens
+from pipeline_lib.templates.encoding import with_special_marks
 from pipeline_lib.templates.model_template import TextPiece
-from pipeline_lib.tokenization.byte_symbols import is_spelled
-from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
+from pipeline_lib.tokenization.byte_symbols import spelled_bytes
+from pipeline_lib.tokenization.probing import ProbedEncoder
+from pipeline_lib.tokenization.reference import Encoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 PieceIds = NDArray[np.int32]
@@ -41,19 +43,6 @@ class EncodedPieces:
     shared: int
 
 
-def without_matching(tokenizer: Tokenizer, control: ControlTokens) -> Tokenizer:
-    """The same tokenizer that leaves these control tokens text: special ones are not matched.
-
-    Their ids and those of all other tokens stay.
-    """
-    fields = json.loads(tokenizer.json)
-    for token in fields.get("added_tokens") or []:
-        if token["content"] in control.texts:
-            token["special"] = True
-    text = json.dumps(fields, ensure_ascii=False).encode()
-    return replace(tokenizer, json=text, reference=ReferenceEncoder(text))
-
-
 class PieceEncoder:
     """Encodes pieces for one tokenizer and its control tokens.
 
@@ -65,8 +54,8 @@ class PieceEncoder:
         self._control = control
         self._ids = {text: tokenizer.token_id(text) for text in control.texts}
         _check_flags(tokenizer, control)
-        bare = without_matching(tokenizer, control)
-        self._encoder: Encoder = bare.encoder()
+        bare = with_special_marks(tokenizer, control.texts)
+        self._encoder: Encoder = ProbedEncoder(bare.reference, bare.encoder())
         self._offsets = bare.reference
         self._sizes = _token_bytes(bare)
 
@@ -147,5 +136,5 @@ def _token_bytes(tokenizer: Tokenizer) -> NDArray[np.int64] | None:
         return None
     sizes = np.zeros(tokenizer.vocab_bound, np.int64)
     for token, number in tokenizer.reference.tokenizer.get_vocab(with_added_tokens=True).items():
-        sizes[number] = len(token) if is_spelled(token) else len(token.encode())
+        sizes[number] = len(spelled_bytes(token))
     return sizes

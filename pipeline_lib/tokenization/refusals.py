@@ -8,6 +8,9 @@ import numpy as np
 from pipeline_lib.errors import TextRefused
 from pipeline_lib.tokenization.reference import Encoded, Encoder
 
+NOT_ENCODABLE, NO_TOKENS = "not encodable", "without tokens"
+"""Why a text has no ids: the library raises on it, or nothing of it is left."""
+
 
 class Answer(NamedTuple):
     """Ids of several texts. ``refused``: index of a text that the library raises on, and therefore

@@ -17,7 +17,7 @@ from corpora import (
     write_parquet,
 )  # fmt: skip
 from crashes import leave_unfinished
-from tokenizer_kinds import tokenizer_json, word_level
+from tokenizer_kinds import letters, tokenizer_json, word_level
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
 from pipeline_lib.corpus.batches import DocumentBatch, VisitCounts
@@ -66,14 +66,6 @@ def test_a_batch_of_sound_documents_is_handed_on_as_it_is() -> None:
     work, answer = batch([b"a"], [b"b"]), coded([1], [2])
     found = sort_out(work, answer, {}, EOS_ID)
     assert found.batch is work and found.encoded is answer and found.rejected == []
-
-
-def letters() -> Tokenizer:
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=["</s>"], show_progress=False)
-    tokenizer.train_from_iterator(["the cat sat on the mat"] * 5, trainer)
-    return tokenizer
 
 
 def unigram() -> Tokenizer:

@@ -20,19 +20,6 @@ from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.verify import check_split, shards_by_lane, verify
 
 
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
-    prepare(small_recipe(folder), folder / "out", options=REFERENCE)
-    return folder
-
-
-@pytest.fixture
-def out(world: Path, tmp_path: Path) -> Path:
-    shutil.copytree(world / "out", tmp_path / "out")
-    return tmp_path / "out"
-
-
 def test_a_folder_as_it_was_published_has_no_fault_wherever_it_is(out: Path) -> None:
     seen: list[str] = []
     assert verify(out, seen.append) == []

@@ -37,22 +37,9 @@ from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
 from pipeline_lib.corpus.reproduction import NOTHING, TIMES, Reproduction, reproduce
 from pipeline_lib.corpus.verify import verify
-from pipeline_lib.errors import PipelineError, SourceError
+from pipeline_lib.errors import EncoderMismatch, PipelineError, SourceError
 from pipeline_lib.prepare_data import main
 from pipeline_lib.records import LaneProgress
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
-    prepare(small_recipe(folder), folder / "out", options=REFERENCE)
-    return folder
-
-
-@pytest.fixture
-def out(world: Path, tmp_path: Path) -> Path:
-    shutil.copytree(world / "out", tmp_path / "out")
-    return tmp_path / "out"
 
 
 def again(world: Path, out: Path | None = None, **more: Any) -> Reproduction:
@@ -436,7 +423,19 @@ def test_an_encoder_that_was_wrong_all_along_is_found_by_the_reference(
     assert "but the reference gives" in fault and "--encoder tokenizers" in fault
 
 
-def spoil(monkeypatch: pytest.MonkeyPatch, ending: bytes) -> None:
+def test_an_encoder_that_loses_a_document_here_writes_nothing_into_the_folder(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run keeps such a document as evidence; a comparison has no folder of its own for it."""
+    prepare(small_recipe(world), tmp_path / "out", options=PrepareOptions(encoder="gigatoken"))
+    before = snapshot(tmp_path)
+    spoil(monkeypatch, b" 77.", instead=b"")
+    with seam() as watched, pytest.raises(EncoderMismatch, match="only the fast encoder"):
+        again(world, tmp_path / "out")
+    assert watched.names == [] and snapshot(tmp_path) == before
+
+
+def spoil(monkeypatch: pytest.MonkeyPatch, ending: bytes, instead: bytes = b"the wind") -> None:
     """The fast engine gives texts with this ending the ids of another text."""
     real = gigatoken_rs.load_hf_json
 
@@ -446,7 +445,7 @@ def spoil(monkeypatch: pytest.MonkeyPatch, ending: bytes) -> None:
 
         def encode_batch(self, texts: list[bytes]) -> Any:
             return self._engine.encode_batch(
-                [b"the wind" if text.endswith(ending) else text for text in texts]
+                [instead if text.endswith(ending) else text for text in texts]
             )
 
     monkeypatch.setattr(gigatoken_rs, "load_hf_json", Spoiled)

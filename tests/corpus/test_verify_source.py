@@ -1,7 +1,6 @@
 """A published folder begins with what its source gives, whatever the tokenizer loses."""
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,19 +28,6 @@ from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.verify_source import Compared, verify_against_source
 from pipeline_lib.sources.resolve import resolve_parquet_files
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("world")
-    prepare(small_recipe(folder), folder / "out", options=REFERENCE)
-    return folder
-
-
-@pytest.fixture
-def out(world: Path, tmp_path: Path) -> Path:
-    shutil.copytree(world / "out", tmp_path / "out")
-    return tmp_path / "out"
 
 
 def compare(world: Path, out: Path | None = None) -> Compared:

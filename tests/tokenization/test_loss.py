@@ -7,20 +7,11 @@ from typing import Any
 
 import pytest
 from corpora import tokenizer_bytes, tokenizer_file
-from tokenizer_kinds import sentencepiece_bpe, tokenizer_json, unigram, word_level
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizer_kinds import letters, sentencepiece_bpe, tokenizer_json, unigram, word_level
+from tokenizers import Tokenizer, decoders
 
 from pipeline_lib.tokenization.tokenizer import Tokenizer as Loaded
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
-
-
-def letters() -> Tokenizer:
-    """BPE over the characters of one sentence, without an unknown token."""
-    tokenizer = Tokenizer(models.BPE())
-    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    trainer = trainers.BpeTrainer(vocab_size=60, special_tokens=["</s>"], show_progress=False)
-    tokenizer.train_from_iterator(["the cat sat on the mat"] * 5, trainer)
-    return tokenizer
 
 
 def without_carriage_return() -> bytes:
