@@ -84,6 +84,19 @@ _set_environment()
 sys.addaudithook(_only_loopback)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest tests first, so that no process ends with one of them alone."""
+    items.sort(key=lambda item: item.path.name != "test_notebook.py")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each process keeps neighbouring tests, so a module's fixtures are seldom made twice."""
+    from xdist.scheduler import WorkStealingScheduling
+
+    return WorkStealingScheduling(config, log)
+
+
 def pytest_unconfigure() -> None:
     HUB.close()
     shutil.rmtree(HF_HOME, ignore_errors=True)

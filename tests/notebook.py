@@ -7,34 +7,47 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbclient import NotebookClient
-
 ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "full_llm_pipeline.ipynb"
 
 Notebook = Any
 
 
+class CellFailed(Exception):
+    """A cell raised; the text is its traceback."""
+
+
+class KernelDied(Exception):
+    """The kernel is gone."""
+
+
 def load() -> Notebook:
     """The committed notebook."""
+    import nbformat  # takes seconds, and most tests need no more than the code of the cells
+
     return nbformat.read(PATH, as_version=4)
+
+
+def _code() -> dict[str, str]:
+    """Name -> code of each code cell, in order."""
+    cells = json.loads(PATH.read_text())["cells"]
+    return {c["id"]: "".join(c["source"]) for c in cells if c["cell_type"] == "code"}
 
 
 def source(cell_id: str) -> str:
     """The code of one cell."""
-    return next(cell.source for cell in load().cells if cell.id == cell_id)
+    return _code()[cell_id]
 
 
 def normalizers() -> dict[str, Any]:
     """``NORMALIZERS`` as the cells define it."""
     names: dict[str, Any] = {}
-    wanted = [c for c in load().cells if c.cell_type == "code" and c.id.startswith("norm")]
     imports = [line for line in source("imports").splitlines() if ".normalizers" in line]
     exec("\n".join(imports), names)
-    for cell in wanted:
-        if cell.id not in ("normalize", "normalize-rejects", "normalize-look"):
-            exec(cell.source, names)
+    for name, code in _code().items():
+        looks = ("normalize", "normalize-rejects", "normalize-look")
+        if name.startswith("norm") and name not in looks:
+            exec(code, names)
     found: dict[str, Any] = names["NORMALIZERS"]
     return found
 
@@ -59,9 +72,16 @@ def small(
 
 
 def run(notebook: Notebook) -> str:
-    """Execute in the project folder; returns all text output. ``DeadKernelError`` if killed."""
+    """Execute in the project folder; returns all text output. ``CellFailed``, ``KernelDied``."""
+    from nbclient import NotebookClient, exceptions
+
     client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(ROOT)}})
-    client.execute()
+    try:
+        client.execute()
+    except exceptions.CellExecutionError as error:
+        raise CellFailed(str(error)) from error
+    except exceptions.DeadKernelError as error:
+        raise KernelDied from error
     return text_of(notebook)
 
 
