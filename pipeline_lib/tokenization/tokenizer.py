@@ -6,7 +6,6 @@ one text would have several encodings, and the log says so), the post-processor 
 end token is special, so that its text inside a document stays text.
 """
 
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -16,20 +15,26 @@ from typing import Any
 import numpy as np
 
 from pipeline_lib import digest
-from pipeline_lib.errors import HubError, TokenizerError
-from pipeline_lib.hub import client
-from pipeline_lib.records import LOCAL, TokenizerMetadata
+from pipeline_lib.errors import TokenizerError
+from pipeline_lib.records import TokenizerMetadata
 from pipeline_lib.tokenization import equality, fast
+from pipeline_lib.tokenization.chat_files import ChatFiles, chat_files, end_token
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+from pipeline_lib.tokenization.file_contents import parsed_json
 from pipeline_lib.tokenization.loss import Losses, is_lost, losses
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
+from pipeline_lib.tokenization.tokenizer_files import TokenizerFiles, hub_files, local_files
+from pipeline_lib.tokenization.tokenizer_json import (
+    Fields,
+    chance,
+    check_numbers,
+    id_bound,
+    is_tokenizer,
+    normalised,
+    special_tokens,
+)
 
-_FILE, _CONFIG = "tokenizer.json", "tokenizer_config.json"
-_CHANCE = ("dropout", "alpha", "nbest_size")
-"""Fields of a model that make an encoding random."""
 _LOG = logging.getLogger(__name__)
-
-Fields = dict[str, Any]  # the form of the file is that of the tokenizers library
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,8 @@ class Tokenizer:
     the token that ends a document. ``vocab_bound``: largest id + 1, with added tokens and unused
     ids. ``repository`` / ``revision``: Hub repository and commit; ``"local"`` and ``sha256:...``
     for a file. ``reference``: the encoder that defines the ids. ``switched_off``: what the file
-    leaves to chance, which is not used. ``losses``: what may be lost of a text.
+    leaves to chance, which is not used. ``losses``: what may be lost of a text. ``chat``: what its
+    files say of chat; no part of its identity.
     """
 
     json: bytes
@@ -53,6 +59,7 @@ class Tokenizer:
     reference: ReferenceEncoder = field(repr=False, compare=False)
     switched_off: tuple[str, ...] = ()
     losses: Losses = field(default=Losses(), repr=False)
+    chat: ChatFiles = field(default=ChatFiles(), repr=False, hash=False)
 
     @property
     def dtype(self) -> np.dtype[Any]:
@@ -109,41 +116,22 @@ def load_tokenizer(
 
     An existing path wins over a repository of the same name. ``revision``: commit, branch or tag
     of a repository, or ``sha256:...`` of a local file. The end token is ``eos_token`` if given,
-    else that of ``tokenizer_config.json``, else ``<|endoftext|>`` if it is special.
-    ``TokenizerError`` for a slow tokenizer (no ``tokenizer.json``), one without end token, and a
-    local file with another digest; ``ValueError`` for a branch of a local file; ``HubError`` if a
-    repository can not be read.
+    else that of ``tokenizer_config.json``, else ``<|endoftext|>`` if it is special, else that of
+    ``special_tokens_map.json``. ``TokenizerError`` for a slow tokenizer (no ``tokenizer.json``),
+    one without end token, damaged files, and a local file with another digest; ``ValueError`` for a
+    branch of a local file; ``HubError`` if a repository can not be read.
     """
     path = Path(where)
-    if path.exists():
-        return _load_local(path, revision, eos_token)
-    if str(where).count("/") > 1 or str(where).startswith((".", "/", "~")):
-        raise TokenizerError(
-            f"{where} is neither an existing folder or file nor a Hub repository (owner/name); "
-            "check the path"
-        )
-    try:
-        listing = client.resolve_revision(str(where), revision, kind="model")
-    except HubError as error:
-        raise type(error)(f"{error} (and there is no local {path.absolute()})") from error
-    names = {file.path for file in listing.files}
-    if _FILE not in names:
-        raise TokenizerError(
-            f"{where} at {listing.commit} has no {_FILE}, so it is a slow tokenizer; convert it "
-            "with transformers (use_fast=True, save_pretrained) or choose another"
-        )
-    config = client.fetch_file(listing, _CONFIG) if _CONFIG in names else None
-    raw = client.fetch_file(listing, _FILE).read_bytes()
-    return _build(raw, config, eos_token, str(where), listing.commit)
+    if not path.exists():
+        return _build(hub_files(str(where), revision), eos_token)
+    files = local_files(path)
+    tokenizer = _build(files, eos_token)
+    _check_pin(tokenizer, revision, files.where)
+    return tokenizer
 
 
-def _load_local(path: Path, revision: str | None, eos_token: str | None) -> Tokenizer:
-    file = path / _FILE if path.is_dir() else path
-    if not file.is_file():
-        raise TokenizerError(
-            f"{path} has no {_FILE}, so it is no fast tokenizer; give a folder or file that is one"
-        )
-    tokenizer = _build(file.read_bytes(), file.with_name(_CONFIG), eos_token, LOCAL, "")
+def _check_pin(tokenizer: Tokenizer, revision: str | None, where: str) -> None:
+    """A local tokenizer is pinned by its digest alone."""
     if revision is not None and not revision.startswith("sha256:"):
         raise ValueError(
             f"tokenizer_revision is {revision!r}, but a local tokenizer has no branches; "
@@ -151,122 +139,74 @@ def _load_local(path: Path, revision: str | None, eos_token: str | None) -> Toke
         )
     if revision not in (None, tokenizer.revision):
         raise TokenizerError(
-            f"{file} is {tokenizer.revision}, but {revision} was asked for; restore that file or "
+            f"{where} is {tokenizer.revision}, but {revision} was asked for; restore that file or "
             "leave the revision out"
         )
-    return tokenizer
 
 
-def _build(
-    raw: bytes, config: Path | None, eos_token: str | None, repository: str, revision: str
-) -> Tokenizer:
-    try:
-        fields = json.loads(raw)
-        settings = json.loads(config.read_bytes()) if config and config.exists() else {}
-    except (ValueError, RecursionError) as error:
+def _build(files: TokenizerFiles, asked: str | None) -> Tokenizer:
+    fields = parsed_json(files.data, "tokenizer.json", files.where)
+    if not is_tokenizer(fields):
         raise TokenizerError(
-            f"the tokenizer of {repository} is not valid JSON: {error}; fetch it again"
-        ) from error
-    if not (isinstance(settings, dict) and _is_tokenizer(fields)):
-        raise TokenizerError(
-            f"the JSON of the tokenizer of {repository} does not describe a tokenizer; give a "
-            "tokenizer.json as the tokenizers library writes it"
+            f"the JSON of {files.where} does not describe a tokenizer; give a tokenizer.json as "
+            "the tokenizers library writes it"
         )
-    eos_token = _eos_token(fields, settings, eos_token)
-    text = _normalised(fields, eos_token)
+    chat = chat_files(files.beside, files.where)
+    named = end_token(files.beside, files.where)
+    eos_token = _eos_token(fields, asked or named, chat.eos_token)
+    text = normalised(fields, eos_token)
     reference = ReferenceEncoder(text)
-    _check_numbers(fields, reference)
+    check_numbers(fields, reference)
     eos_id = reference.tokenizer.token_to_id(eos_token)
     if eos_id is None:
         raise TokenizerError(
             f"the end token {eos_token!r} is not in the vocabulary; {_choices(fields)}"
         )
-    bound = _largest_id(fields, reference) + 1
-    if bound > 1 << 32:
-        raise TokenizerError(
-            f"the largest id is {bound - 1}; ids must fit 32 bits; choose another tokenizer"
-        )
     sha256 = digest.sha256_bytes(text)
-    revision = revision or f"sha256:{sha256}"
-    chance = tuple(f"model.{name} {value}" for name, value in _chance(fields).items())
-    if chance:
-        _LOG.warning(
-            "the tokenizer leaves encodings to chance; switched off: %s", ", ".join(chance)
-        )
+    return Tokenizer(
+        json=text,
+        sha256=sha256,
+        eos_token=eos_token,
+        eos_id=eos_id,
+        vocab_bound=id_bound(fields, reference),
+        repository=files.repository,
+        revision=files.revision or f"sha256:{sha256}",
+        reference=reference,
+        switched_off=_said_chance(fields),
+        losses=_said_losses(fields, reference),
+        chat=chat,
+    )
+
+
+def _said_chance(fields: Fields) -> tuple[str, ...]:
+    found = tuple(f"model.{name} {value}" for name, value in chance(fields).items())
+    if found:
+        _LOG.warning("the tokenizer leaves encodings to chance; switched off: %s", ", ".join(found))
+    return found
+
+
+def _said_losses(fields: Fields, reference: ReferenceEncoder) -> Losses:
     lost = losses(fields, reference.tokenizer)
     if lost.unspelled:
         shown = ", ".join(f"0x{byte:02X}" for byte in lost.unspelled[:8])
         more = f" and {len(lost.unspelled) - 8} more" * (len(lost.unspelled) > 8)
         _LOG.warning("the vocabulary has no token for the bytes %s%s: text loses them", shown, more)
-    return Tokenizer(
-        text, sha256, eos_token, eos_id, bound, repository, revision, reference, chance, lost
-    )
+    return lost
 
 
-def _is_tokenizer(fields: Any) -> bool:
-    added = fields.get("added_tokens") or [] if isinstance(fields, dict) else None
-    return isinstance(added, list) and all(
-        isinstance(token, dict) and {"id", "content"} <= token.keys() for token in added
-    )
-
-
-def _eos_token(fields: Fields, settings: Fields, asked: str | None) -> str:
+def _eos_token(fields: Fields, chosen: str | None, of_chat: str | None) -> str:
     # The user's choice comes before the file: chat tokenizers name <|im_end|> there, which does
-    # not separate documents.
-    saved = settings.get("eos_token")
-    saved = saved.get("content") if isinstance(saved, dict) else saved
-    if asked or saved:
-        return str(asked or saved)
+    # not separate documents. The older file of special tokens comes last.
     default = CONTROL_TOKENS[0]
-    if default in _special(fields):
-        return default
+    found = chosen or (default if default in special_tokens(fields) else of_chat)
+    if found:
+        return found
     raise TokenizerError(
         f"the tokenizer names no end token and {default!r} is not one of its special tokens; "
         f"{_choices(fields)}"
     )
 
 
-def _special(fields: Fields) -> list[str]:
-    added = fields.get("added_tokens") or []
-    return [token["content"] for token in added if token.get("special")]
-
-
 def _choices(fields: Fields) -> str:
-    names = ", ".join(_special(fields)) or "none"
+    names = ", ".join(special_tokens(fields)) or "none"
     return f"its special tokens: {names}; choose the one that ends a document with --eos-token"
-
-
-def _normalised(fields: Fields, eos_token: str) -> bytes:
-    added = [
-        {**token, "special": True} if token["content"] == eos_token else token
-        for token in fields.get("added_tokens") or []
-    ]
-    off: Fields = {"truncation": None, "padding": None, "post_processor": None}
-    if chance := _chance(fields):
-        off["model"] = {**fields["model"], **dict.fromkeys(chance)}
-    return json.dumps({**fields, **off, "added_tokens": added}, ensure_ascii=False).encode()
-
-
-def _chance(fields: Fields) -> Fields:
-    """The fields of the model that make an encoding random, with their values."""
-    model = fields.get("model")
-    found = model if isinstance(model, dict) else {}
-    return {name: found[name] for name in _CHANCE if found.get(name)}
-
-
-def _largest_id(fields: Fields, reference: ReferenceEncoder) -> int:
-    added = [int(token["id"]) for token in fields.get("added_tokens") or []]
-    vocabulary = fields["model"].get("vocab")
-    if isinstance(vocabulary, dict):
-        return int(max([*vocabulary.values(), *added]))
-    return max(reference.tokenizer.get_vocab(with_added_tokens=True).values())
-
-
-def _check_numbers(fields: Fields, reference: ReferenceEncoder) -> None:
-    for token in fields.get("added_tokens") or []:
-        found = reference.tokenizer.token_to_id(token["content"])
-        if found != token["id"]:
-            raise TokenizerError(
-                f"added token {token['content']!r} has id {token['id']} in the file but the "
-                f"library numbers it {found}; export the tokenizer again with its own library"
-            )

@@ -15,10 +15,12 @@ from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.errors import CacheError
 from pipeline_lib.records import ROLES, Turn
 from pipeline_lib.storage.cache_options import CacheOptions
-from pipeline_lib.templates.chatml import render
+from pipeline_lib.templates.chatml import TEMPLATE, render
 from pipeline_lib.templates.encoding import encode_turns, template_for
 from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
+from pipeline_lib.tokenization.chat_files import ChatFiles
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, PAD
+from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 
 @pytest.fixture
@@ -44,6 +46,11 @@ def test_control_tokens_are_in_it_and_end_a_document(mixture: Mixture, tmp_path:
     tokenizer = train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290).tokenizer
     assert len({tokenizer.token_id(token) for token in CONTROL_TOKENS}) == 5
     assert tokenizer.eos_token == ENDOFTEXT
+
+
+def test_it_loads_with_its_own_template(trained: TrainedTokenizer) -> None:
+    assert trained.tokenizer.chat == ChatFiles({"default": TEMPLATE}, None, ENDOFTEXT, PAD)
+    assert load_tokenizer(trained.folder).chat == trained.tokenizer.chat
 
 
 def test_the_same_texts_give_the_same_file(mixture: Mixture, tmp_path: Path) -> None:
