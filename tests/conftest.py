@@ -6,6 +6,7 @@ one temporary folder for each test process (each pytest-xdist worker is one). Th
 empties both for every test.
 """
 
+import gc
 import os
 import shutil
 import socket
@@ -80,8 +81,15 @@ def _as_address(host: str | bytes | None) -> IPv4Address | IPv6Address | None:
 hypothesis.settings.register_profile("project", deadline=None)  # machines are shared
 hypothesis.settings.load_profile("project")
 OWN_NAME = socket.gethostname()
+gc.disable()  # until all tests are imported: the trees of their modules are garbage without cycles
 _set_environment()
 sys.addaudithook(_only_loopback)
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays; not to look through it again halves the time of each collection."""
+    gc.freeze()
+    gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -32,7 +32,8 @@ class Seam:
     """Counts durable calls; at call number ``at`` the process dies or the call fails.
 
     ``torn``: half of the effect of that call happens first. ``error``: the call raises this once,
-    instead of a death. ``only``: only calls of this name are counted.
+    instead of a death. ``only``: only calls of this name are counted. ``watch``: the folder whose
+    listing is noted at each call.
     """
 
     def __init__(
@@ -41,9 +42,11 @@ class Seam:
         torn: bool = False,
         error: BaseException | None = None,
         only: str | None = None,
+        watch: Path | None = None,
     ) -> None:
-        self.at, self.torn, self.error, self.only = at, torn, error, only
+        self.at, self.torn, self.error, self.only, self.watch = at, torn, error, only, watch
         self.calls, self.names, self.dead = 0, list[str](), False
+        self.listings = list[list[Path]]()
         self._lock = threading.Lock()
 
     def wrapped(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
@@ -54,12 +57,23 @@ class Seam:
 
         return call
 
+    def places(self) -> list[int]:
+        """The calls to die at: each of them finds the disk in a state of its own.
+
+        An fsync changes nothing for a killed process. So a death there is the death at the next
+        call, unless files that no call makes, as ``open`` does, came in between.
+        """
+        pairs = zip(self.names, self.listings, self.listings[1:], strict=False)
+        equal = {n for n, (name, one, two) in enumerate(pairs, 1) if name == "fsync" and one == two}
+        return [n for n in range(1, self.calls + 1) if n not in equal]
+
     def _count(self, name: str, real: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
         if self.dead:
             raise Killed
         if self.only in (None, name):
             self.calls += 1
             self.names.append(name)
+            self.listings.append(sorted(self.watch.rglob("*")) if self.watch else [])
         if self.calls != self.at or self.only not in (None, name):
             return
         if self.error is not None:

@@ -1,5 +1,6 @@
 """From finished lanes to a published folder: one manifest, one rename."""
 
+import functools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -243,6 +244,7 @@ def _encoders(lanes: Sequence[Checkpoint]) -> list[EncoderUsed]:
     return found
 
 
+@functools.cache  # what runs was read when it was imported; later edits are not what runs
 def code_digest() -> str:
     """SHA-256 over the names and contents of this package's modules."""
     folder = Path(__file__).parent.parent

@@ -1,5 +1,6 @@
 """The reference encoder, ``tokenizers``, and the interface of every encoder."""
 
+import functools
 import importlib.metadata
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -58,13 +59,16 @@ def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
     return reference
 
 
+_version = functools.cache(importlib.metadata.version)  # slow to read
+
+
 class ReferenceEncoder:
     """``tokenizers``: exact by definition, about 1 MB/s per core; it has threads of its own."""
 
     name, threads = "tokenizers", 1
 
     def __init__(self, tokenizer_json: bytes) -> None:
-        self.version = importlib.metadata.version("tokenizers")
+        self.version = _version("tokenizers")
         self.tokenizer_json = tokenizer_json
         self.tokenizer = open_reference(tokenizer_json)
 
