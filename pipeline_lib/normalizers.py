@@ -6,7 +6,7 @@
 A normalizer returns ``Turns`` (a list of ``{"role", "content"}``), a ``Pair`` or a ``Reject``.
 """
 
-from pipeline_lib.chat.conversation import Pair, Reject, Turns, check_result
+from pipeline_lib.chat.conversation import Pair, Turns, check_result
 from pipeline_lib.chat.messages import read_turns
 from pipeline_lib.chat.preference_labels import (
     first_answers,
@@ -16,6 +16,7 @@ from pipeline_lib.chat.preference_labels import (
     ranked,
     wrong_answer,
 )
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.thoughts import thought
 from pipeline_lib.chat.transcripts import detokenised, interleaved, transcript
 from pipeline_lib.chat.turns import (

@@ -13,12 +13,14 @@ LOCAL = "local"
 
 DataRow = dict[str, Any]  # each data set has columns of its own; the registry states their types
 """A row of a data set: column -> value."""
+JsonObject = dict[str, Any]  # any JSON value, by name: arguments of a call, the schema of a tool
+"""A JSON object whose order of keys counts, because templates print it."""
 
 OnProgress = Callable[[str, int, int], None]
 """Called with the name of a stage or file, the number of finished units, and the total."""
 
 
-ROLES = ("system", "user", "assistant")
+ROLES = ("system", "user", "assistant", "tool")
 """The roles of a turn. Stored conversations hold a role as its index in this tuple."""
 
 LEARN_CONTENT, LEARN_END = 1, 2
@@ -26,17 +28,41 @@ LEARN_CONTENT, LEARN_END = 1, 2
 LEARN_ALL = LEARN_CONTENT | LEARN_END
 
 
+class CalledFunction(TypedDict):
+    """The function of a call. ``arguments``: a JSON object, or a text that should hold one."""
+
+    name: str
+    arguments: JsonObject | str
+
+
+class ToolCall(TypedDict):
+    """One call of a tool, as OpenAI writes it; ``type`` is ``"function"``."""
+
+    type: str
+    id: NotRequired[str]
+    function: CalledFunction
+
+
 class Turn(TypedDict):
     """One turn of a conversation; ``role`` is one of ``ROLES``.
 
     ``learn`` false: no loss falls on the turn. ``cut`` true: the content was cut, so no loss falls
     on the mark of its end. A turn without these keys is whole, and learned if it is an assistant's.
+    ``tool_calls``: of an assistant's turn, whose content may then be blank. ``name`` of the tool
+    and ``tool_call_id``: of a tool's turn, which is the result of a call.
     """
 
     role: str
     content: str
     learn: NotRequired[bool]
     cut: NotRequired[bool]
+    tool_calls: NotRequired[list[ToolCall]]
+    name: NotRequired[str]
+    tool_call_id: NotRequired[str]
+
+
+TOOL_FIELDS = ("tool_calls", "name", "tool_call_id")
+"""The fields of a turn that only conversations with tools have."""
 
 
 class Cursor(NamedTuple):
@@ -102,13 +128,17 @@ class TurnBatch(NamedTuple):
 
     ``contents``: UTF-8. ``roles`` (int8): indices in ``ROLES``. ``learn`` (int8): the bits
     ``LEARN_CONTENT`` and ``LEARN_END``; they count for assistants only. ``offsets`` (int64):
-    conversation ``i`` has the turns ``offsets[i]:offsets[i + 1]``.
+    conversation ``i`` has the turns ``offsets[i]:offsets[i + 1]``. ``fields``: for each turn its
+    ``TOOL_FIELDS`` as compact JSON, and ``tools``: for each conversation the JSON schemas of the
+    tools that it was offered, as a list in compact JSON; both ``b""`` where there is nothing.
     """
 
     contents: list[bytes]
     roles: NDArray[np.int8]
     learn: NDArray[np.int8]
     offsets: NDArray[np.int64]
+    fields: list[bytes]
+    tools: list[bytes]
 
 
 class LaneProgress(NamedTuple):

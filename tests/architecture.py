@@ -41,7 +41,8 @@ HEAVY = ("torch", "datasets", "gigatoken", "huggingface_hub", "transformers", "p
 PURE = (
     *("selection", "shuffling", "records", "errors", "columns", "corpus.recipe"),
     *("chat.conversation", "chat.turns", "chat.transcripts", "chat.preference_labels"),
-    *("chat.messages", "chat.thoughts", "chat.turn_fields"),
+    *("chat.messages", "chat.thoughts", "chat.turn_fields", "chat.reject", "chat.json_values"),
+    *("chat.tool_calls", "chat.tool_schemas", "chat.turn_order"),
     *("chat.trees", "chat.code_names", "chat.code_values", "chat.code_unforeseen"),
     *("hub.cards", "sources.split_names", "templates.chatml"),
     *("chat.store_progress", "chat.store_record"),

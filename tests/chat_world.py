@@ -13,6 +13,8 @@ from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
+from pipeline_lib.chat.conversation import tool_fields
+from pipeline_lib.chat.json_values import as_json
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.row_results import Normalizer
 from pipeline_lib.chat.rows import SourceRows
@@ -42,7 +44,11 @@ def in_row(conversation: Sequence[Turn]) -> RowTurns:
     """A conversation as its stored columns hold it."""
     roles = np.array([ROLES.index(turn["role"]) for turn in conversation], np.int8)
     learn = np.array([learn_bits(turn) for turn in conversation], np.int8)
-    return [turn["content"].encode() for turn in conversation], roles, learn
+    contents = [turn["content"].encode() for turn in conversation]
+    tools = getattr(conversation, "tools", None)
+    return RowTurns(
+        contents, roles, learn, [*map(tool_fields, conversation)], as_json(tools) if tools else b""
+    )
 
 
 class ListRows:

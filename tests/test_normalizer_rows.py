@@ -131,10 +131,11 @@ QUIRKS: list[tuple[str, dict[str, Any], Any]] = [
     ("wildchat", {"conversation": said(ASK, TELL, "user: And?", "assistant: ")}, [ASK, TELL]),
     ("wildchat", {"conversation": said(MARKED, TELL)}, [MARKED, TELL]),
     ("wildchat", {"conversation": []}, "no turns"),
+    ("wildchat", {"conversation": said("tool: x")}, "no assistant turn"),
     (
         "wildchat",
-        {"conversation": said("tool: x")},
-        "tool calls are not rendered yet (role 'tool')",
+        {"conversation": said(ASK, TELL, "tool: x", TELL)},
+        "a tool turn that answers no call",
     ),
     ("soda", {"dialogue": ["a", "b", "c"], "speakers": ["I", "T", "P"]}, "more than two speakers"),
     ("soda", {"dialogue": ["Why?", "So."], "speakers": ["I", "T", "I"]}, [ASK, TELL]),

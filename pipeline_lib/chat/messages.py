@@ -5,14 +5,24 @@ its reasoning in a field of its own. What is not read is named in a note, and wh
 in turns of text is a ``Reject`` with its name.
 """
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipeline_lib.chat.conversation import Reject, Turns, unknown_role
+from pipeline_lib.chat.conversation import Turns, unknown_role
+from pipeline_lib.chat.json_values import from_json
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.thoughts import read_block, thought
-from pipeline_lib.chat.turn_fields import blank, read_fields
-from pipeline_lib.records import Turn
+from pipeline_lib.chat.tool_calls import (
+    CALLS,
+    OLD_CALL,
+    RESULT_KEYS,
+    add_result_keys,
+    calls_in_content,
+    calls_of,
+)
+from pipeline_lib.chat.tool_schemas import read_tools
+from pipeline_lib.chat.turn_fields import blank, other_form, plain_name, read_fields
+from pipeline_lib.records import ToolCall, Turn
 
 ALIASES = {
     "user": "user",
@@ -25,12 +35,21 @@ ALIASES = {
     "chatgpt": "assistant",
     "system": "system",
     "developer": "system",
+    "tool": "tool",
+    "function": "tool",
+    "observation": "tool",
+    "ipython": "tool",
+    "environment": "tool",
+    "tool_response": "tool",
+    "function_response": "tool",
+    "tool_result": "tool",
 }
 """Names of roles in data sets, in lower case; any other name is a rejection."""
 
 _ROLE_KEYS = ("role", "from")
 _CONTENT_KEYS = ("content", "value", "text")
 _THOUGHT_KEYS = ("reasoning_content", "reasoning", "thinking", "thought")
+_CALL_ROLES = ("function_call", "tool_call")
 _TEXT_PARTS = ("text", "input_text", "output_text")
 _THOUGHT_PARTS = ("thinking", "reasoning")
 _TOOL_PARTS = ("tool_use", "tool_result", "tool_call", "function_call", "server_tool_use")
@@ -44,7 +63,7 @@ class _Content(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def read_turns(messages: Any, *, system: str | None = None) -> Turns:
+def read_turns(messages: Any, *, system: str | None = None, tools: Any = None) -> Turns:
     """Turns from a list of messages, or from one mapping of lists, under the usual keys.
 
     Keys: ``role`` or ``from``; ``content``, ``value`` or ``text``; for reasoning, which goes in
@@ -52,11 +71,14 @@ def read_turns(messages: Any, *, system: str | None = None) -> Turns:
     ``thought``. Fields with null or nothing in them count as absent. Role names go through
     ``ALIASES``. A null content becomes a blank turn, where ``tidy`` cuts. A content in parts is the
     text of its parts. The list, or single messages, may be JSON in a string. ``system``: a system
-    prompt that the row has outside its messages.
+    prompt that the row has outside its messages. ``tools``: the schemas of the tools that it offers
+    (see ``read_tools``).
 
-    ``weight: 0``, ``train: false`` and the like give a turn ``learn`` false: no loss falls on it.
-    Other fields leave a note. ``Reject`` without messages; for an unknown role; for tool calls,
-    pictures and other contents that are not text; and for two different texts of one reasoning.
+    Tool calls are read from ``tool_calls`` or ``function_call``, or from the content of a message
+    whose role is that of a call. ``weight: 0``, ``train: false`` and the like give a turn ``learn``
+    false: no loss falls on it. Other fields leave a note. ``Reject`` without messages; for an
+    unknown role; for tool calls in other forms; for pictures and other contents that are not text;
+    and for two different texts of one reasoning.
     """
     notes = dict[str, None]()
     turns = [_read_turn(message, notes) for message in _as_list(messages)]
@@ -65,11 +87,13 @@ def read_turns(messages: Any, *, system: str | None = None) -> Turns:
             turns.insert(0, Turn(role="system", content=system))
         elif turns[0]["content"].strip() not in ("", system.strip()):
             notes[OTHER_SYSTEM] = None
-    return Turns(turns, notes)
+    offered = read_tools(tools, notes)
+    return Turns(turns, notes, offered)
 
 
 def _as_list(messages: Any) -> Sequence[Any]:
-    messages = _from_json(messages, "turns are one string that is not JSON")
+    if isinstance(messages, str | bytes):
+        messages = from_json(messages, "turns are one string that is not JSON")
     if messages is None or (hasattr(messages, "__len__") and len(messages) == 0):
         raise Reject("no turns")
     if not hasattr(messages, "__iter__"):
@@ -93,39 +117,49 @@ def _is_list(values: Any) -> bool:
     return hasattr(values, "__len__") and not isinstance(values, str | bytes | Mapping)
 
 
-def _from_json(value: Any, otherwise: str) -> Any:
-    """The value that a string holds as JSON; anything but a string is itself."""
-    while isinstance(value, str | bytes):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            raise Reject(otherwise) from None
-    return value
-
-
 def _read_turn(message: Any, notes: dict[str, None]) -> Turn:
-    message = _from_json(message, "a turn is not a message (str)")
+    if isinstance(message, str | bytes):
+        message = from_json(message, "a turn is not a message (str)")
     if not isinstance(message, Mapping):
         raise Reject(f"a turn is not a message ({type(message).__name__})")
-    name = _first(message, _ROLE_KEYS)
-    role = ALIASES.get(str(name).strip().lower())
+    name, given = _first(message, _ROLE_KEYS), _first(message, _CONTENT_KEYS)
+    calls, role = list[ToolCall](), ALIASES.get(plain_name(name))
+    if plain_name(name) in _CALL_ROLES and (calls := calls_in_content(given, notes)):
+        role, given = "assistant", ""
     if role is None:
         raise Reject(unknown_role(name))
+    turn, learn = _read_as(role, message, given, notes, calls)
+    if not learn:
+        turn["learn"] = False
+    return turn
+
+
+def _read_as(
+    role: str, message: Mapping[str, Any], given: Any, notes: dict[str, None], calls: list[ToolCall]
+) -> tuple[Turn, bool]:
+    """The turn of a message whose role is known, and whether it is to be learned.
+
+    ``given``: its content. ``calls``: those that were its content.
+    """
     spoken = role == "assistant"
     keys = (_ROLE_KEYS, _CONTENT_KEYS, _THOUGHT_KEYS if spoken else ())
     used = [key for family in keys for key in _same(message, family)]
+    used += [CALLS, OLD_CALL] if spoken and not calls else []
+    used += RESULT_KEYS if role == "tool" else ()
     fields = read_fields(message, used, assistant=spoken)
     if fields.refusal:
         raise Reject(fields.refusal)
-    content = _content(_first(message, _CONTENT_KEYS))
+    content = _content(given)
     notes |= dict.fromkeys((*fields.notes, *content.notes))
     turn = Turn(role=role, content=content.text)
+    if role == "tool":
+        add_result_keys(turn, message)
     if spoken:
-        reasoning = _first(message, _THOUGHT_KEYS)
-        turn["content"] = _with_reasoning(content.text, (content.reasoning, reasoning))
-        if not fields.learn:
-            turn["learn"] = False
-    return turn
+        if calls := calls or calls_of(message, notes):
+            turn["tool_calls"] = calls
+        reasoning = (content.reasoning, _first(message, _THOUGHT_KEYS))
+        turn["content"] = _with_reasoning(content.text, reasoning, calls=bool(calls))
+    return turn, fields.learn or not spoken
 
 
 def _first(message: Mapping[str, Any], keys: Iterable[str]) -> Any:
@@ -164,7 +198,7 @@ def _part(part: Any) -> _Content:
         raise Reject(f"content is not text (list of {type(part).__name__})")
     kind = "text" if part.get("type") is None and "text" in part else str(part.get("type"))[:40]
     if kind in _TOOL_PARTS:
-        raise Reject(f"tool calls are not rendered yet (content part {kind!r})")
+        raise Reject(other_form(f"content part {kind!r}"))
     if kind not in (*_TEXT_PARTS, *_THOUGHT_PARTS):
         raise Reject(f"only text is read (content part {kind!r} found)")
     key = next((k for k in (kind, "text") if isinstance(part.get(k), str)), None)
@@ -178,7 +212,7 @@ def _part(part: Any) -> _Content:
     return _Content("", text, notes) if kind in _THOUGHT_PARTS else _Content(text, "", notes)
 
 
-def _with_reasoning(content: str, fields: Iterable[Any]) -> str:
+def _with_reasoning(content: str, fields: Iterable[Any], *, calls: bool) -> str:
     """An answer with the reasoning of its fields in front; the content may hold it too."""
     found = [reasoning for reasoning in fields if not blank(reasoning)]
     if not found:
@@ -192,4 +226,4 @@ def _with_reasoning(content: str, fields: Iterable[Any]) -> str:
         found.append(block.reasoning)
     if len({reasoning.strip() for reasoning in found}) > 1:
         raise Reject("two different reasonings of one turn")
-    return thought(found[0], block.answer)
+    return thought(found[0], block.answer, calls=calls)

@@ -95,7 +95,7 @@ class Mixture:
         """Roles and contents in the order of the index, up to ``max_bytes`` of content (UTF-8).
 
         The order is a seeded shuffle, so this is a seeded sample of the mixture. The last content
-        is not cut.
+        is not cut. A blank content, as beside tool calls, is left out.
         """
         taken = 0
         for start in range(0, len(self.index), _BLOCK):
@@ -105,7 +105,8 @@ class Mixture:
                     return
                 taken += len(content)
                 yield ROLES[role]
-                yield content.decode()
+                if content:
+                    yield content.decode()
 
     def report(self, counted: Mapping[str, Mapping[str, int]] | None = None) -> Table:
         """A table with the rows and characters of each source, before and after weighting.

@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from pipeline_lib.chat.conversation import Pair, Reject, Turns, same_text
+from pipeline_lib.chat.conversation import Pair, Turns, same_text, says_nothing, spoken
+from pipeline_lib.chat.reject import Reject
 
 _NONCOMMERCIAL = re.compile(r"\bNC\b|non-?commercial", re.IGNORECASE)
 SHORTENED = "cut behind the first answer"
@@ -30,7 +32,7 @@ def first_answers(pair: Pair) -> Pair:
     """
     whole = len(pair.chosen) <= 1 and len(pair.rejected) <= 1
     notes = pair.notes if whole else (*pair.notes, SHORTENED)
-    return Pair(pair.prompt, pair.chosen[:1], pair.rejected[:1], notes)
+    return replace(pair, chosen=pair.chosen[:1], rejected=pair.rejected[:1], notes=notes)
 
 
 def paired(better: Turns, worse: Turns) -> Turns | Pair:
@@ -40,11 +42,11 @@ def paired(better: Turns, worse: Turns) -> Turns | Pair:
     follow the same turns.
     """
     asked_same = all(map(same_text, worse[:-1], better[:-1])) and len(worse) == len(better)
-    if not asked_same or not worse[-1]["content"].strip():
-        return Turns(better, (*better.notes, NO_RIVAL))
-    if worse[-1]["content"].strip() == better[-1]["content"].strip():
-        return Turns(better, (*better.notes, NO_CONTRAST))
-    return Pair(list(better[:-1]), [better[-1]], [worse[-1]], better.notes)
+    if not asked_same or better.tools != worse.tools or says_nothing(worse[-1]):
+        return Turns(better, (*better.notes, NO_RIVAL), better.tools)
+    if spoken(worse[-1]) == spoken(better[-1]):
+        return Turns(better, (*better.notes, NO_CONTRAST), better.tools)
+    return Pair(list(better[:-1]), [better[-1]], [worse[-1]], better.notes, better.tools)
 
 
 def wrong_answer(

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from pipeline_lib import digest, selection
-from pipeline_lib.chat.conversation import Pair, Reject, Result, Turns, check_result
+from pipeline_lib.chat.conversation import Pair, Result, Turns, check_result
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.store_format import conversation_bytes, whole
 from pipeline_lib.records import DataRow
 

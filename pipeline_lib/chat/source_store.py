@@ -21,7 +21,7 @@ from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.growing_folder import GrowingFolder
 from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
 
-STORE_VERSION = 3
+STORE_VERSION = 4
 """Increased when equal results of a normalizer are stored in another form or another split."""
 KIND = "normalized-"
 """The start of the name of a source's folder in the cache."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib import digest
-from pipeline_lib.chat.conversation import Pair
-from pipeline_lib.chat.store_format import Part, as_turns, in_columns
+from pipeline_lib.chat.conversation import Pair, Turns
+from pipeline_lib.chat.store_format import Part, in_columns
 from pipeline_lib.chat.store_record import StoreDetails
 from pipeline_lib.records import Turn, TurnBatch
 from pipeline_lib.storage.keyed_folder import KeyedFolder, Record
@@ -58,8 +58,9 @@ class ConversationBatch(NamedTuple):
 class Conversations(Sequence[list[Turn]]):
     """The conversations of one split of all sources, source after source, read from disk.
 
-    An item is a list of turns ``{"role", "content"}``; a slice is a list of items. For a preference
-    pair the item is the prompt and the chosen continuation, and ``pair`` gives the whole pair.
+    An item is a list of turns ``{"role", "content"}``, with the ``tools`` that the conversation was
+    offered, if any; a slice is a list of items. For a preference pair the item is the prompt and
+    the chosen continuation, and ``pair`` gives the whole pair.
     ``missing``: sources that were asked for and are not here -> the reason.
     """
 
@@ -88,14 +89,14 @@ class Conversations(Sequence[list[Turn]]):
         return int(self._ends[-1]) if len(self._ends) else 0
 
     @overload
-    def __getitem__(self, place: int) -> list[Turn]: ...
+    def __getitem__(self, place: int) -> Turns: ...
     @overload
     def __getitem__(self, place: slice) -> list[list[Turn]]: ...
-    def __getitem__(self, place: int | slice) -> list[Turn] | list[list[Turn]]:
+    def __getitem__(self, place: int | slice) -> Turns | list[list[Turn]]:
         if isinstance(place, slice):
             return [self[row] for row in range(*place.indices(len(self)))]
         part, row = self._locate(place)
-        return as_turns(part.turns.row(row))
+        return part.conversation(row)
 
     def __iter__(self) -> Iterator[list[Turn]]:
         for row in range(len(self)):
@@ -104,11 +105,7 @@ class Conversations(Sequence[list[Turn]]):
     def pair(self, row: int) -> Pair | None:
         """The preference pair at a row; None for a plain conversation."""
         part, local = self._locate(row)
-        prompt = int(part.prompt[local])
-        if not prompt:
-            return None
-        turns = as_turns(part.turns.row(local))
-        return Pair(turns[:prompt], turns[prompt:], as_turns(part.rejected.row(local)))
+        return part.pair(local)
 
     def only(self, names: Sequence[str]) -> "Conversations":
         """The conversations of some of the sources, in the order of this sequence.

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from pipeline_lib import digest
-from pipeline_lib.chat.conversation import Pair, Reject, Turns
+from pipeline_lib.chat.conversation import Pair, Turns
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.row_results import RowResult
 from pipeline_lib.chat.store_format import conversation_bytes
 from pipeline_lib.chat.store_record import SPLITS, ProbedRow, SourceReport, StoreDetails

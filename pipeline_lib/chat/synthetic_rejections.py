@@ -16,8 +16,7 @@ import numpy as np
 
 from pipeline_lib import selection
 from pipeline_lib.chat.store import ConversationBatch
-from pipeline_lib.chat.store_format import RowTurns, in_columns
-from pipeline_lib.records import TurnBatch
+from pipeline_lib.chat.store_format import RowTurns, in_columns, row_of
 
 SYNTHETIC_VERSION = 2
 """Increased when a synthetic answer changes."""
@@ -104,7 +103,7 @@ def with_rejected(batch: ConversationBatch) -> ConversationBatch:
 
     The prompt of a synthetic pair is everything before the last turn. ``prompt`` stays 0 for a
     conversation of a single turn. There are no rejected turns if the units of the answer have no
-    other order.
+    other order, or if it calls tools: another call would not be worse in a way that one can tell.
     """
     prompt = batch.prompt.copy()
     rejected = [_rejected(batch, row) for row in range(len(prompt))]
@@ -116,14 +115,10 @@ def with_rejected(batch: ConversationBatch) -> ConversationBatch:
 
 def _rejected(batch: ConversationBatch, row: int) -> RowTurns:
     if batch.prompt[row]:
-        return _turns_of(batch.rejected, row)
+        return row_of(batch.rejected, row)
     last = int(batch.turns.offsets[row + 1]) - 1
-    content = shuffled_units(batch.turns.contents[last])
+    calls = bool(batch.turns.fields[last])
+    content = None if calls else shuffled_units(batch.turns.contents[last])
     if content is None:
-        return [], _ASSISTANT[:0], _ASSISTANT[:0]
-    return [content], _ASSISTANT, batch.turns.learn[last : last + 1]
-
-
-def _turns_of(turns: TurnBatch, row: int) -> RowTurns:
-    start, stop = turns.offsets[row : row + 2].tolist()
-    return turns.contents[start:stop], turns.roles[start:stop], turns.learn[start:stop]
+        return RowTurns([], _ASSISTANT[:0], _ASSISTANT[:0], [])
+    return RowTurns([content], _ASSISTANT, batch.turns.learn[last : last + 1], [b""])

@@ -77,19 +77,19 @@ def block_fault(content: str) -> str:
     return block.fault or NO_START * block.implied
 
 
-def thought(reasoning: str | None, answer: str) -> str:
+def thought(reasoning: str | None, answer: str, *, calls: bool = False) -> str:
     """An answer with its reasoning in front: ``<think>``, reasoning, ``</think>``, answer.
 
     Blank reasoning adds nothing. A blank answer stays blank, because reasoning without an answer
-    teaches a model not to answer.
+    teaches a model not to answer; unless the turn ``calls`` tools, which is what it thought about.
     """
-    if not reasoning or not reasoning.strip() or not answer.strip():
+    if not reasoning or not reasoning.strip() or not (answer.strip() or calls):
         return answer
     return f"{THINK}{reasoning.strip()}\n</think>\n\n{answer.strip()}"
 
 
-def canonical(block: Block) -> str:
+def canonical(block: Block, *, calls: bool = False) -> str:
     """The content of a block in the form of ``thought``, without marks around the solution."""
     if block.reasoning is None:
         return block.answer
-    return thought(block.reasoning, _SOLUTION_MARK.sub("", block.answer).strip())
+    return thought(block.reasoning, _SOLUTION_MARK.sub("", block.answer).strip(), calls=calls)

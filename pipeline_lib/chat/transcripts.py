@@ -3,7 +3,8 @@
 import re
 from collections.abc import Sequence
 
-from pipeline_lib.chat.conversation import Reject, Turns
+from pipeline_lib.chat.conversation import Turns
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.turns import assistant, dialogue, user
 
 _SPEAKER = re.compile(r"\n\n(Human|Assistant):")

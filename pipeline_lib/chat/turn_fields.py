@@ -1,8 +1,8 @@
 """The fields of a message beside its role and its text: what they ask for, and which are not read.
 
 Nothing is dropped in silence. A field that says "do not learn this" is obeyed. A field whose
-meaning would be lost (a tool call, a picture, a flag that is neither yes nor no) refuses the
-message. Any other field that holds something is named in a note. Pure.
+meaning would be lost (a tool call that nobody read, a picture, a flag that is neither yes nor no)
+refuses the message. Any other field that holds something is named in a note. Pure.
 """
 
 import math
@@ -57,9 +57,9 @@ def read_fields(
     others = [key for key in message if key not in used and not blank(message[key])]
     learn, refusal, notes = True, "", list[str]()
     for key in others:
-        lowered = _plain_name(key)
+        lowered = plain_name(key)
         if lowered in _TOOL_KEYS:
-            refusal = refusal or f"tool calls are not rendered yet ({_short(key)})"
+            refusal = refusal or other_form(_short(key))
         elif lowered in _MEDIA_KEYS:
             refusal = refusal or f"only text is read ({_short(key)} found)"
         elif (flag := flag_of(key, message[key])) is None:
@@ -106,7 +106,7 @@ def flag_of(key: str, value: Any) -> TurnFields | None:
         return TurnFields(learn, "", (f"turn flag {name!r}: not learned",) * told)
     if said is not None and said > 0 and not inverse:
         return TurnFields(notes=(f"turn flag {name!r} is neither 0 nor 1: learned in full",))
-    if _plain_name(key) in _FLAGS or inverse or said is not None:
+    if plain_name(key) in _FLAGS or inverse or said is not None:
         return TurnFields(refusal=f"turn flag {name!r} is neither yes nor no")
     return None
 
@@ -146,10 +146,16 @@ def blank(value: Any) -> bool:
 
 def tool_role(name: object) -> bool:
     """Whether a role is that of a tool, or of a call to one."""
-    return _plain_name(name) in _TOOL_ROLES
+    return plain_name(name) in _TOOL_ROLES
 
 
-def _plain_name(name: object) -> str:
+def other_form(found: str) -> str:
+    """The reason for a tool call, or a result of one, in a form or a place where none is read."""
+    return f"tool calls are not read in this form ({found})"
+
+
+def plain_name(name: object) -> str:
+    """A name in lower case, with underscores."""
     return str(name).strip().lower().replace("-", "_").replace(" ", "_")
 
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Literal
 
-from pipeline_lib.chat.conversation import Pair, Reject, Turns, same_text, unlearned
+from pipeline_lib.chat.conversation import Pair, Turns, same_text, says_nothing, unlearned
+from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.thoughts import canonical, read_block
 from pipeline_lib.records import Turn
 
@@ -56,9 +57,12 @@ def tidy(turns: Turns, *, same_role: Literal["merge", "reject"] = "merge") -> Tu
     """The usual repairs, in this order; each leaves a note, except the first.
 
     Leave out blank system turns. Cut at the first blank turn. Drop assistant turns at the start,
-    which answer nothing. Merge neighbours of one role, with a blank line between them
-    (``same_role="merge"``), or raise ``Reject`` (``"reject"``). Drop turns after the last assistant
-    turn. ``Reject`` if there is no assistant turn.
+    which answer nothing, with the results of their calls. Merge neighbours of one role, with a
+    blank line between them (``same_role="merge"``), or raise ``Reject`` (``"reject"``). Drop turns
+    after the last assistant turn. ``Reject`` if there is no assistant turn.
+
+    Calls of neighbours become calls of one turn, after its text. Results of tools are not merged,
+    and neither is a text that comes after a call.
     """
     notes = list(turns.notes)
 
@@ -68,10 +72,10 @@ def tidy(turns: Turns, *, same_role: Literal["merge", "reject"] = "merge") -> Tu
         return now
 
     kept = [t for t in turns if t["role"] != "system" or t["content"].strip()]
-    kept = noted("cut at a blank turn", _until(kept, lambda t: not t["content"].strip()), kept)
+    kept = noted("cut at a blank turn", _until(kept, says_nothing), kept)
     head = _until(kept, lambda t: t["role"] != "system")
     body = kept[len(head) :]
-    silent = _until(body, lambda t: t["role"] != "assistant")
+    silent = _until(body, lambda t: t["role"] not in ("assistant", "tool"))
     body = noted("dropped a leading assistant turn", body[len(silent) :], body)
     merged = _merged(head) + _merged(body)
     if same_role == "reject" and len(merged) != len(head) + len(body):
@@ -80,7 +84,8 @@ def tidy(turns: Turns, *, same_role: Literal["merge", "reject"] = "merge") -> Tu
     end = max((i + 1 for i, t in enumerate(kept) if t["role"] == "assistant"), default=0)
     if not end:
         raise Reject("no assistant turn")
-    return Turns(noted("dropped a trailing user turn", kept[:end], kept), notes)
+    trailing = f"dropped a trailing {kept[-1]['role']} turn"
+    return Turns(noted(trailing, kept[:end], kept), notes, turns.tools)
 
 
 def _until(turns: list[Turn], stop: Callable[[Turn], bool]) -> list[Turn]:
@@ -91,13 +96,26 @@ def _merged(turns: list[Turn]) -> list[Turn]:
     """Loss falls on merged turns only if it falls on each of them."""
     out: list[Turn] = []
     for turn in turns:
-        if out and out[-1]["role"] == turn["role"]:
-            before = out[-1]
-            both: Turn = {**turn, "content": f"{before['content']}\n\n{turn['content']}"}
-            out[-1] = both if before.get("learn", True) else unlearned(both)
+        if out and _mergeable(out[-1], turn):
+            both = _both(out[-1], turn)
+            out[-1] = both if out[-1].get("learn", True) else unlearned(both)
         else:
             out.append(turn)
     return out
+
+
+def _mergeable(before: Turn, turn: Turn) -> bool:
+    if before["role"] != turn["role"] or turn["role"] == "tool":
+        return False
+    return not (before.get("tool_calls") and turn["content"].strip())
+
+
+def _both(before: Turn, turn: Turn) -> Turn:
+    texts, calls = (before["content"], turn["content"]), before.get("tool_calls", [])
+    calls = [*calls, *turn.get("tool_calls", [])]
+    if not calls:
+        return {**turn, "content": "\n\n".join(texts)}
+    return {**turn, "content": "\n\n".join(t for t in texts if t.strip()), "tool_calls": calls}
 
 
 def canonical_thoughts(turns: Turns) -> Turns:
@@ -116,25 +134,37 @@ def canonical_thoughts(turns: Turns) -> Turns:
                 raise Reject(block.fault)
             if block.implied:
                 notes[IMPLIED] = None
-            turn = {**turn, "content": canonical(block)}
+            calls = bool(turn.get("tool_calls"))
+            turn = {**turn, "content": canonical(block, calls=calls)}
         out.append(turn)
-    return Turns(out, notes)
+    return Turns(out, notes, turns.tools)
 
 
 def preference(chosen: Turns, rejected: Turns) -> Pair:
     """A pair from two conversations; the prompt is their longest common start.
 
-    The prompt ends with a user turn. So if the two differ first in a user turn, the common answer
-    before it belongs to both continuations. ``Reject`` if there is no common prompt.
+    The prompt ends where an assistant's turn follows. So if the two differ first in a user turn or
+    in the result of a tool, the common answer before it belongs to both continuations. ``Reject``
+    if there is no common prompt, and if the two were offered different tools.
     """
     same = takewhile(lambda both: same_text(*both), zip(chosen, rejected, strict=False))
     size = sum(1 for _ in same)
-    while size and (size == len(chosen) or chosen[size - 1]["role"] != "user"):
+    while size and not _is_prompt(chosen, rejected, size):
         size -= 1
     if not size:
         raise Reject("the two sides have no common prompt")
+    if chosen.tools != rejected.tools:
+        raise Reject("the two sides have different tools")
     notes = (*chosen.notes, *rejected.notes)
-    return Pair(list(chosen[:size]), list(chosen[size:]), list(rejected[size:]), notes)
+    sides = (list(chosen[:size]), list(chosen[size:]), list(rejected[size:]))
+    return Pair(*sides, notes, chosen.tools)
+
+
+def _is_prompt(chosen: Turns, rejected: Turns, size: int) -> bool:
+    """Whether the first turns of two conversations are a prompt of both."""
+    if size == len(chosen) or chosen[size - 1]["role"] not in ("user", "tool"):
+        return False
+    return all(turn["role"] != "tool" for turn in (chosen[size], *rejected[size : size + 1]))
 
 
 def cut_bytes(text: str, limit: int) -> str:

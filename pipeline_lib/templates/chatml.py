@@ -28,6 +28,10 @@ them text.
 """
 
 
+RENDERED_ROLES = ROLES[:3]
+"""The roles that ChatML has: system, user and assistant."""
+
+
 class Segment(NamedTuple):
     """A piece of rendered text. ``control``: a control token. ``trained``: the loss includes it."""
 
@@ -37,14 +41,19 @@ class Segment(NamedTuple):
 
 
 def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
-    """The pieces of the rendered turns, in order; ``ValueError`` for a role not in ``ROLES``.
+    """The pieces of the rendered turns, in order; ``ValueError`` for what ChatML does not have: a
+    role not in ``RENDERED_ROLES``, tool calls, and tools that a conversation was offered.
 
     The loss includes the content of an assistant turn and the ``<|im_end|>`` after it; nothing of a
     turn with ``learn`` false, and not the ``<|im_end|>`` of a cut one.
     """
+    _check_tools(getattr(turns, "tools", None), "tools of a conversation")
     for turn in turns:
-        if turn["role"] not in ROLES:
-            raise ValueError(f"role {turn['role']!r} can not be rendered; known are {ROLES}")
+        if turn["role"] not in RENDERED_ROLES:
+            raise ValueError(
+                f"role {turn['role']!r} can not be rendered; known are {RENDERED_ROLES}"
+            )
+        _check_tools(turn.get("tool_calls"), "tool calls")
         trained = turn["role"] == "assistant" and turn.get("learn", True)
         yield Segment(IM_START, True, False)
         yield Segment(turn["role"], False, False)
@@ -53,9 +62,14 @@ def segments(turns: Iterable[Turn]) -> Iterator[Segment]:
         yield Segment(IM_END, True, trained and not turn.get("cut", False))
 
 
+def _check_tools(found: object, what: str) -> None:
+    if found:
+        raise ValueError(f"{what} can not be rendered by ChatML; use a model's own chat template")
+
+
 def render(turns: Iterable[Turn]) -> str:
     """The ChatML text of a conversation: the texts of its turns, one after another.
 
-    A turn is ``{"role": ..., "content": ...}``; ``ValueError`` for a role not in ``ROLES``.
+    A turn is ``{"role": ..., "content": ...}``; ``ValueError`` as ``segments``.
     """
     return "".join(segment.text for segment in segments(turns))

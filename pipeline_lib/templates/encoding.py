@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, LEARN_END, ROLES, TurnBatch
+from pipeline_lib.templates.chatml import RENDERED_ROLES
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
 from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
@@ -24,14 +25,16 @@ ENCODING_VERSION = 2
 """Increased when ids or masks of any conversation change."""
 
 SPELLS_MARK = "spelling a control token"
-UNUSABLE = (NOT_ENCODABLE, NO_TOKENS, SPELLS_MARK)
-"""Why a content can not be used: the library raises on it, nothing of it is left, its own text
-became a mark of the template."""
+TOOLS = "tools, which ChatML does not render"
+UNUSABLE = (TOOLS, NOT_ENCODABLE, NO_TOKENS, SPELLS_MARK)
+"""Why a turn can not be used: the template has no place for it, the library raises on its content,
+nothing of it is left, its own text became a mark of the template."""
 RENEW_BYTES = 32 << 20
 """Bytes of text after which the encoder drops its cache of words. This keeps memory flat, because
 three caches are built one after another in a process that also holds a training framework; it costs
 some 7 % of the time."""
 _ASSISTANT = ROLES.index("assistant")
+_NOT_RENDERED = [n for n, role in enumerate(ROLES) if role not in RENDERED_ROLES]
 _LARGEST = 2**31
 
 Ids = NDArray[np.int32]
@@ -43,7 +46,8 @@ Places = NDArray[np.int64]
 class Template:
     """The ids of the chat template for one tokenizer, and the encoder of contents.
 
-    ``roles``: the ids of each role name, in the order of ``ROLES``.
+    ``roles``: the ids of each role name, in the order of ``ROLES``; none for a role without a name
+    in ChatML.
     """
 
     start: int
@@ -87,8 +91,9 @@ def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
     marked = with_special_marks(tokenizer)
     chosen = marked.encoder(kind, renew_bytes=RENEW_BYTES)
     encoder = ProbedEncoder(marked.reference, chosen)
-    encoded = marked.reference.encode([role.encode() for role in ROLES])
+    encoded = marked.reference.encode([role.encode() for role in RENDERED_ROLES])
     role_ids = np.split(encoded.ids.astype(np.int32), encoded.offsets[1:-1])
+    role_ids += [np.empty(0, np.int32)] * (len(ROLES) - len(role_ids))
     return Template(
         start=ids["im_start_id"],
         sep=ids["im_sep_id"],
@@ -126,7 +131,7 @@ class TokenTurns:
     are to be learned) are flat.
     ``bounds`` (int64): turn ``t`` has the positions ``bounds[t]:bounds[t + 1]``. ``withheld``
     (int64): the positions that only ``learn`` takes out of the mask. ``unusable``: reason -> the
-    turns (their numbers) whose content can not have ids.
+    turns (their numbers) that can not have ids.
     """
 
     ids: Ids
@@ -155,7 +160,18 @@ def encode_turns(template: Template, batch: TurnBatch) -> TokenTurns:
     ids[last] = template.end
     is_content[last] = False
     ids[is_content] = contents
+    unusable[TOOLS] = _with_tools(batch)
     return TokenTurns(ids, mask, bounds, _withhold(mask, batch.learn, bounds), unusable)
+
+
+def _with_tools(batch: TurnBatch) -> Places:
+    """The turns that ChatML has no place for; of one with schemas of tools, the first."""
+    found = np.isin(batch.roles, _NOT_RENDERED)
+    if any(batch.fields):
+        found |= np.array([*map(bool, batch.fields)])
+    if any(batch.tools):
+        found[batch.offsets[np.flatnonzero([*map(bool, batch.tools)])]] = True
+    return np.flatnonzero(found)
 
 
 def _withhold(mask: Mask, learn: NDArray[np.int8], bounds: Places) -> Places:

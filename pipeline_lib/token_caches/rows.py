@@ -198,11 +198,14 @@ def _sums(mask: Mask, bounds: Places) -> Places:
 
 def _joined(batch: ConversationBatch) -> TurnBatch:
     """All turns of a batch and then all rejected turns, so that one call encodes them."""
+    turns, rejected = batch.turns, batch.rejected
     return TurnBatch(
-        batch.turns.contents + batch.rejected.contents,
-        np.concatenate([batch.turns.roles, batch.rejected.roles]),
-        np.concatenate([batch.turns.learn, batch.rejected.learn]),
-        np.empty(0, np.int64),
+        turns.contents + rejected.contents,
+        np.concatenate([turns.roles, rejected.roles]),
+        np.concatenate([turns.learn, rejected.learn]),
+        np.concatenate([turns.offsets, len(turns.roles) + rejected.offsets[1:]]),
+        turns.fields + rejected.fields,
+        turns.tools + rejected.tools,
     )
 
 

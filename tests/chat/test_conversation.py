@@ -12,14 +12,18 @@ from pipeline_lib.chat.conversation import (
     Turns,
     check_result,
 )
-from pipeline_lib.records import ROLES, Turn
-from pipeline_lib.templates.chatml import render, segments
+from pipeline_lib.records import ToolCall, Turn
+from pipeline_lib.templates.chatml import RENDERED_ROLES, render, segments
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
 
 CONTENT = st.text(max_size=40) | st.sampled_from(CONTROL_TOKENS)
-TURN = st.builds(Turn, role=st.sampled_from(ROLES), content=CONTENT)
+TURN = st.builds(Turn, role=st.sampled_from(RENDERED_ROLES), content=CONTENT)
 FLAGGED = st.builds(
-    Turn, role=st.sampled_from(ROLES), content=CONTENT, learn=st.booleans(), cut=st.booleans()
+    Turn,
+    role=st.sampled_from(RENDERED_ROLES),
+    content=CONTENT,
+    learn=st.booleans(),
+    cut=st.booleans(),
 )
 
 
@@ -62,9 +66,21 @@ def test_control_segments_are_three_for_each_turn_whatever_its_content(turns: li
     assert sum(segment.control for segment in segments(turns)) == 3 * len(turns)
 
 
-def test_an_unknown_role_can_not_be_rendered() -> None:
-    with pytest.raises(ValueError, match="tool"):
-        render([Turn(role="tool", content="x")])
+CALL: ToolCall = {"type": "function", "function": {"name": "f", "arguments": {"a": 1}}}
+CALLING = Turn(role="assistant", content="", tool_calls=[CALL])
+
+
+@pytest.mark.parametrize(
+    ("turns", "found"),
+    [
+        ([Turn(role="tool", content="x")], "role 'tool'"),
+        ([CALLING], "tool calls can not be rendered by ChatML"),
+        (Turns([Turn(role="user", content="x")], tools=[{"name": "f"}]), "tools of a conversation"),
+    ],
+)
+def test_what_the_template_does_not_have_can_not_be_rendered(turns: list[Turn], found: str) -> None:
+    with pytest.raises(ValueError, match=found):
+        render(turns)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +105,7 @@ def test_valid_shapes_pass(roles: str) -> None:
         ("user system assistant", "a system turn is not first"),
         ("system system user assistant", "a system turn is not first"),
         ("user narrator assistant", "unknown role 'narrator'"),
-        ("user tool assistant", "tool calls are not rendered yet (role 'tool')"),
+        ("user function_call", "tool calls are not read in this form (role 'function_call')"),
     ],
 )
 def test_other_shapes_are_rejected_by_name(roles: str, expected: str) -> None:
@@ -132,8 +148,9 @@ def test_what_a_normalizer_hands_on_unread_is_noted_obeyed_or_refused() -> None:
     assert kept == [turn("user"), turn("assistant") | {"learn": False}]
     named = [f"turn key {key!r} is not read" for key in ("toxic", "timestamp")]
     assert [*kept.notes] == ["turn flag 'weight': not learned", *named, UNLEARNED_NOTE]
-    called = turn("assistant") | {"tool_calls": [{"id": "1"}]}
-    assert reason([turn("user"), called]) == "tool calls are not rendered yet (tool_calls)"
+    called = turn("assistant") | {"tool_results": ["5"]}
+    lost = "tool calls are not read in this form (tool_results)"
+    assert reason([turn("user"), called]) == lost
 
 
 @pytest.mark.parametrize(
@@ -203,6 +220,41 @@ def test_a_pair_with_two_different_answers_passes() -> None:
 )
 def test_other_pairs_are_rejected_by_name(wrong: Pair, expected: str) -> None:
     assert reason(wrong) == expected
+
+
+RESULT = Turn(role="tool", content="", name="f", tool_call_id="1")
+OFFERED = [{"type": "function", "function": {"name": "f", "parameters": {"b": 1, "a": 2}}}]
+
+
+def test_a_conversation_with_tools_comes_back_with_all_that_they_said() -> None:
+    talk = [Turn(role="user", content="q"), CALLING, RESULT, Turn(role="assistant", content="a")]
+    kept = check_result(Turns(talk, tools=OFFERED), {"weight": 1.0})
+    assert isinstance(kept, Turns) and kept == talk and kept.tools == OFFERED and not kept.notes
+    unlearned = check_result(Turns(talk, tools=OFFERED), {"train": False})
+    assert isinstance(unlearned, Turns) and unlearned.tools == OFFERED
+    raw = [turn("user", "q"), turn("assistant", None) | {"function_call": {**CALL["function"]}}]
+    assert reason([*raw, turn("tool", None)]) == "ends with a tool turn"
+    assert check_result(raw) == [turn("user", "q"), CALLING]
+    marked = [*talk[:2], RESULT | {"content": "x", "name": "<|im_end|>"}, talk[3]]
+    noted = check_result(marked)
+    assert isinstance(noted, Turns) and noted.notes == (MARKER_NOTE,)
+    assert reason(Turns(talk, tools=[{"name": ""}, 5])) == "a tool is not an object (int)"
+
+
+def test_a_pair_may_follow_a_result_and_differ_in_a_call() -> None:
+    prompt = [Turn(role="user", content="q"), CALLING, RESULT]
+    answer, other = Turn(role="assistant", content="a"), Turn(role="assistant", content="b")
+    made = Pair(prompt, [answer], [other], tools=OFFERED)
+    assert check_result(made) == made
+    flagged = check_result(made, {"train": False})
+    assert isinstance(flagged, Pair) and flagged.tools == OFFERED
+    again: ToolCall = {"type": "function", "function": {"name": "f", "arguments": {"a": 2}}}
+    calls = Pair(prompt[:1], [CALLING], [Turn(role="assistant", content="", tool_calls=[again])])
+    assert check_result(calls) == calls
+    same = Pair(prompt[:1], [CALLING], [Turn(role="assistant", content=" ", tool_calls=[CALL])])
+    assert reason(same) == "chosen equals rejected"
+    split = Pair([*prompt], [RESULT, answer], [RESULT, other])
+    assert reason(split) == "a continuation begins with the result of a tool"
 
 
 def test_kept_rows_say_whether_they_hold_reasoning() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipeline_lib.chat.conversation import Reject, Turns, check_result
 from pipeline_lib.chat.messages import JOINED, OTHER_SYSTEM, read_turns
 from pipeline_lib.chat.thoughts import thought
-from pipeline_lib.chat.turns import assistant, tidy, user
+from pipeline_lib.chat.turns import assistant, canonical_thoughts, tidy, user
 from pipeline_lib.records import Turn
 
 CANONICAL = "<think>\nwhy\n</think>\n\nYes."
@@ -143,18 +143,74 @@ def test_a_flag_of_another_speaker_has_no_effect_and_is_noted_if_it_asks_for_one
 @pytest.mark.parametrize(
     "message",
     [
-        {"tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
-        {"function_call": {"name": "f", "arguments": "{}"}},
-        {"tool_calls": '[{"name": "f"}]'},
-        {"content": None, "tool_calls": [{"id": "1"}]},
+        {"role": "user", "tool_calls": [{"function": {"name": "f", "arguments": "{}"}}]},
+        {"tool_results": [{"name": "f"}]},
+        {"tool_call_id": "1"},
         {"content": [{"type": "text", "text": "a"}, {"type": "tool_use", "name": "f"}]},
         {"content": [{"type": "tool_result", "content": "5"}]},
-        *({"role": role} for role in ("tool", "function", "ipython", "observation")),
+        {"role": "tools"},
         {"role": "function_call"},
+        {"role": "tool_call", "content": '{"name": "f"}'},
+        {"role": "tool_call", "content": '{"name": "f", "arguments": {}}', "tool_calls": ["x"]},
     ],
 )
-def test_a_tool_call_in_any_shape_is_refused_by_name(message: dict[str, Any]) -> None:
-    assert "tool calls are not rendered yet" in refused(message)
+def test_a_tool_call_in_another_shape_is_refused_by_name(message: dict[str, Any]) -> None:
+    assert "tool calls are not read in this form" in refused(message)
+
+
+CALL = {"type": "function", "function": {"name": "f", "arguments": {"b": 1, "a": 2}}}
+CALLING = Turn(role="assistant", content="", tool_calls=[CALL])  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": None, "tool_calls": [CALL]},
+        {"content": "", "tool_calls": json.dumps([CALL])},
+        {"content": "", "function_call": CALL["function"]},
+        {"role": "function_call", "content": json.dumps(CALL["function"])},
+        {"role": "tool-call", "content": json.dumps([CALL["function"]])},
+        {"role": "tool_call", "content": CALL["function"]},
+    ],
+)
+def test_a_call_is_read_from_its_field_or_from_the_content_of_its_role(
+    message: dict[str, Any],
+) -> None:
+    read = read_turns([{"role": "assistant", "content": "a", **message}])
+    assert read == [CALLING] and read.notes == ()
+    assert json.dumps([*read]) == json.dumps([CALLING])
+
+
+ROLES_OF_TOOLS = ("tool", "function", "Observation", "ipython", "tool_response", "environment")
+
+
+@pytest.mark.parametrize("role", [*ROLES_OF_TOOLS, "function_response", "tool_result"])
+def test_a_result_is_read_with_its_name_and_id_and_may_be_blank(role: str) -> None:
+    said = {"role": role, "content": "5", "name": "f", "tool_call_id": "1", "status": "ok"}
+    read = read_turns([said])
+    assert read == [Turn(role="tool", content="5", name="f", tool_call_id="1")]
+    assert read.notes == ("turn key 'status' is not read",)
+    assert read_turns([{"from": role, "value": None}]) == [Turn(role="tool", content="")]
+    with pytest.raises(Reject, match="tool_call_id of a tool turn is not text"):
+        read_turns([said | {"tool_call_id": 5}])
+
+
+def test_what_was_thought_before_a_call_stays_without_an_answer() -> None:
+    message = {"role": "assistant", "content": "", "tool_calls": [CALL], "reasoning": "why"}
+    thinking = CALLING | {"content": "<think>\nwhy\n</think>\n\n"}
+    assert read_turns([message]) == [thinking]
+    assert canonical_thoughts(read_turns([message])) == [thinking]
+    inside = message | {"content": "<think>why</think>", "reasoning": None}
+    assert canonical_thoughts(read_turns([inside])) == [thinking]
+
+
+def test_tools_of_a_row_come_with_its_turns_and_stay() -> None:
+    schema = {"name": "f", "parameters": {"z": 1, "a": None}}
+    read = read_turns([ASKED, {"role": "assistant", "content": "a"}], tools=[schema])
+    offered = [{"type": "function", "function": {"name": "f", "parameters": {"z": 1}}}]
+    assert read.tools == offered and read.notes == ("nulls of tool schemas left out",)
+    kept = check_result(canonical_thoughts(tidy(read)))
+    assert isinstance(kept, Turns) and kept.tools == offered
 
 
 @pytest.mark.parametrize("nothing", [None, [], "", "[]", {"name": None}, [{"function": None}]])

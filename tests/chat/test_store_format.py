@@ -1,9 +1,11 @@
 """One part: what is written is what is read."""
 
+import json
 import tempfile
 from pathlib import Path
 
-from chat_world import turns
+import pyarrow as pa
+from chat_world import in_row, turns
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,24 +13,61 @@ from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.store_format import (
     Part,
     as_turns,
+    conversation,
     conversation_bytes,
     encode_part,
     in_columns,
     read_part,
+    tools_of,
     whole,
 )
-from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.records import ROLES, TOOL_FIELDS, Turn
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SAID = st.sampled_from([{}, {"learn": False}, {"cut": True}])
+NUMBER = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+JSON = st.recursive(
+    st.none() | st.booleans() | NUMBER | TEXT,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXT, inner, max_size=3),
+    max_leaves=6,
+)
+OBJECT = st.dictionaries(TEXT, JSON, max_size=3)
+CALL = st.builds(
+    lambda name, arguments, more: {
+        "type": "function",
+        **more,
+        "function": {"name": name, "arguments": arguments},
+    },
+    TEXT,
+    OBJECT | TEXT,
+    st.sampled_from([{}, {"id": "1"}, {"id": "22"}]),
+)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "tool_calls": st.lists(CALL, min_size=1, max_size=2),
+        "name": TEXT,
+        "tool_call_id": TEXT,
+    },
+).map(lambda fields: {name: fields[name] for name in TOOL_FIELDS if name in fields})
 TURN = st.builds(
-    lambda role, content, said: Turn(role=role, content=content, **said),
+    lambda role, content, said, fields: Turn(role=role, content=content, **said, **fields),
     st.sampled_from(ROLES),
     TEXT,
     SAID,
+    st.just({}) | FIELDS,
 )
 TURNS = st.lists(TURN, min_size=1, max_size=4)
-CONVERSATION = st.builds(Turns, TURNS) | st.builds(Pair, TURNS, TURNS, TURNS)
+TOOLS = st.none() | st.lists(OBJECT, min_size=1, max_size=2)
+CONVERSATION = st.builds(Turns, TURNS, tools=TOOLS) | st.builds(
+    Pair, TURNS, TURNS, TURNS, tools=TOOLS
+)
+
+
+def written(found: Turns | Pair) -> str:
+    """All that a conversation says, to the letter: with the order of its keys, 1 apart from 1.0."""
+    sides = (found.prompt, found.rejected) if isinstance(found, Pair) else ()
+    return json.dumps([*sides, whole(found), found.tools])
 
 
 @given(st.lists(CONVERSATION, min_size=1, max_size=5))
@@ -37,27 +76,65 @@ def test_a_part_gives_back_every_conversation(conversations: list[Turns | Pair])
         path = Path(folder, "part.arrow")
         path.write_bytes(encode_part(conversations))
         part = Part(path)
-        assert read_part(path) == conversations
-    for row, conversation in enumerate(conversations):
-        pair = conversation if isinstance(conversation, Pair) else Pair([], [], [])
-        assert as_turns(part.turns.row(row)) == list(whole(conversation))
+        assert [*map(written, read_part(path))] == [*map(written, conversations)]
+    batch = in_columns(part.turns.row(row) for row in range(len(conversations)))
+    for row, given_one in enumerate(conversations):
+        pair = given_one if isinstance(given_one, Pair) else Pair([], [], [])
+        assert conversation(batch, row) == list(whole(given_one))
+        assert tools_of(batch, row) == given_one.tools
         assert as_turns(part.rejected.row(row)) == pair.rejected
         assert part.prompt[row] == len(pair.prompt)
-        asked = any(turn["role"] == "user" for turn in whole(conversation))
+        asked = any(turn["role"] == "user" for turn in whole(given_one))
         assert part.document[row] == (not asked)
-        assert part.characters[row] == sum(len(t["content"]) for t in whole(conversation))
+        assert part.characters[row] == sum(len(t["content"]) for t in whole(given_one))
 
 
 @given(CONVERSATION, CONVERSATION)
 def test_different_conversations_have_different_bytes(
     left: Turns | Pair, right: Turns | Pair
 ) -> None:
-    assert (conversation_bytes(left) == conversation_bytes(right)) == (left == right)
+    same = written(left) == written(right) and type(left) is type(right)
+    assert (conversation_bytes(left) == conversation_bytes(right)) == same
+
+
+def calling(arguments: object, **more: object) -> Turns:
+    """A conversation with a call, one difference away from the others."""
+    call = {"type": "function", "function": {"name": "f", "arguments": arguments}, **more}
+    return Turns([*turns("q"), Turn(role="assistant", content="", tool_calls=[call])])
+
+
+def test_every_byte_about_tools_shows_in_the_bytes_of_a_conversation() -> None:
+    plain = turns("q", "a")
+    other = [
+        *(calling(a) for a in ({"a": 1, "b": 2}, {"b": 2, "a": 1}, {"a": 1.0, "b": 2}, "{}", {})),
+        *(calling({}, id=number) for number in ("1", "2")),
+        *(Turns(plain, tools=[{"name": name}]) for name in ("f", "g")),
+        Turns(plain),
+        *(Turns([plain[0], plain[1] | {"name": name}]) for name in ("f", "g")),
+        Turns([plain[0], plain[1] | {"tool_call_id": "f"}]),
+    ]
+    assert len({conversation_bytes(one) for one in other}) == len(other)
+
+
+def test_a_part_without_tools_has_no_column_for_them() -> None:
+    def names(conversations: list[Turns | Pair]) -> list[str]:
+        return pa.ipc.open_file(encode_part(conversations)).schema.names
+
+    plain = [Turns(turns("q", "a")), Pair(turns("q"), turns("a"), turns("b"))]
+    assert names([*plain, Turns(turns("q"), tools=[{}])]) == [*names([*plain]), "tools"]
+    assert names([*plain, calling({})]) == names([*plain, Turns(turns("q"), tools=[{}])])
 
 
 def test_where_a_text_is_cut_into_turns_shows_in_the_bytes() -> None:
     spellings = [Turns(turns("ab", "c")), Turns(turns("a", "bc")), Turns(turns("abc", ""))]
     assert len({conversation_bytes(spelling) for spelling in spellings}) == 3
+
+
+@given(st.lists(CONVERSATION, max_size=3))
+def test_columns_of_single_conversations_are_those_of_the_batch(given_ones: list[Turns]) -> None:
+    batch = in_columns([in_row(whole(one)) for one in given_ones])
+    assert len(batch.fields) == len(batch.contents) == batch.offsets[-1]
+    assert len(batch.tools) == len(batch.offsets) - 1 == len(given_ones)
 
 
 def test_no_rows_are_empty_columns() -> None:

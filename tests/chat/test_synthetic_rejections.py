@@ -1,7 +1,6 @@
 """Rejected answers by rule: other than the chosen one, and decided by content alone."""
 
 import re
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair
-from pipeline_lib.chat.store_format import as_turns
+from pipeline_lib.chat.store_format import conversation
 from pipeline_lib.chat.synthetic_rejections import MOVED, shuffled_units, with_rejected
 from pipeline_lib.records import Turn
 
@@ -124,10 +123,7 @@ def test_every_conversation_has_its_own_rejected_turns_wherever_it_stands(tmp_pa
     ]
     train = stored_conversations(tmp_path, {"one": results}).train
     made = with_rejected(train.read(np.arange(len(train)))).rejected
-    found = [
-        as_turns((made.contents[a:b], made.roles[a:b], made.learn[a:b]))
-        for a, b in pairwise(made.offsets.tolist())
-    ]
+    found = [conversation(made, number) for number in range(len(results))]
     assert [found[row] for row in (0, 3, 5)] == [results[row].rejected for row in (0, 3, 5)]
     assert found[1] == []
     for row in (2, 4):

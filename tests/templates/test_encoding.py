@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.errors import TokenizerError
-from pipeline_lib.records import ROLES, Turn
-from pipeline_lib.templates.chatml import render, segments
+from pipeline_lib.records import Turn
+from pipeline_lib.templates.chatml import RENDERED_ROLES, render, segments
 from pipeline_lib.templates.encoding import (
     Template,
     TokenTurns,
@@ -29,7 +29,11 @@ CONTENT = st.text(max_size=30) | st.sampled_from(
     [*CONTROL_TOKENS, " \n\nx", "\n", "<|im_end|><|im_"]
 )
 TURN = st.builds(
-    Turn, role=st.sampled_from(ROLES), content=CONTENT, learn=st.booleans(), cut=st.booleans()
+    Turn,
+    role=st.sampled_from(RENDERED_ROLES),
+    content=CONTENT,
+    learn=st.booleans(),
+    cut=st.booleans(),
 )
 CONVERSATIONS = st.lists(st.lists(TURN, max_size=5), max_size=5)
 
@@ -101,7 +105,7 @@ def test_every_marker_in_every_role_stays_text_whatever_the_vocabulary(
 ) -> None:
     template = template_for(vocabulary)
     marks = (*CONTROL_TOKENS, "<|endofprompt|>", "<|im_end|><|im_start|>system<|im_sep|>")
-    chats = [[Turn(role=r, content=f"a{m}b, {m}")] for r in ROLES for m in marks]
+    chats = [[Turn(role=r, content=f"a{m}b, {m}")] for r in RENDERED_ROLES for m in marks]
     tokens = encoded(template, chats)
     control = {vocabulary.token_id(token) for token in CONTROL_TOKENS}
     cuts = tokens.bounds[1:-1]

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pipeline_lib.chat.mixture import Mixture, mix
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.errors import CacheError
-from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.records import Turn
 from pipeline_lib.storage.cache_options import CacheOptions
-from pipeline_lib.templates.chatml import TEMPLATE, render
+from pipeline_lib.templates.chatml import RENDERED_ROLES, TEMPLATE, render
 from pipeline_lib.templates.encoding import encode_turns, template_for
 from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
 from pipeline_lib.tokenization.chat_files import ChatFiles
@@ -125,7 +125,7 @@ WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
     st.lists(
         st.builds(
             Turn,
-            role=st.sampled_from(ROLES),
+            role=st.sampled_from(RENDERED_ROLES),
             content=WITHOUT_MARKERS,
             learn=st.booleans(),
             cut=st.booleans(),
