@@ -13,13 +13,13 @@ from tokenizers import Tokenizer as ReferenceTokenizer
 from tokenizers import decoders, models, pre_tokenizers
 
 from pipeline_lib import digest
-from pipeline_lib.chat.conversation import tool_fields
+from pipeline_lib.chat.conversation import Turns, tool_fields
 from pipeline_lib.chat.json_values import as_json
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.row_results import Normalizer
 from pipeline_lib.chat.rows import SourceRows
 from pipeline_lib.chat.store_format import RowTurns, learn_bits
-from pipeline_lib.records import ROLES, Turn
+from pipeline_lib.records import ROLES, ToolCall, Turn
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.tokenization.bpe_training import train_bpe
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
@@ -38,6 +38,19 @@ def numbered_chat(number: int, rounds: int = 1) -> list[Turn]:
     """A conversation that is different for each number, of ``2 * rounds`` turns."""
     lines = [f"{'question' if i % 2 == 0 else 'answer no'} {number} {i}" for i in range(2 * rounds)]
     return turns(*lines)
+
+
+TOOL = {"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}
+
+
+def tool_chat(number: int, answer: str = "It is there.") -> Turns:
+    """A conversation that is different for each number, with a call, its result and an answer."""
+    arguments = {"z": number, "a": "TOOLTEXT"}
+    call: ToolCall = {"type": "function", "function": {"name": "look", "arguments": arguments}}
+    asking, calling = turns(f"find number {number}", "")
+    calling["tool_calls"] = [call]
+    result = Turn(role="tool", content=f"TOOLTEXT {number}", name="look")
+    return Turns([asking, calling, result, *turns(answer, first="assistant")], tools=[TOOL])
 
 
 def in_row(conversation: Sequence[Turn]) -> RowTurns:
@@ -76,6 +89,10 @@ def as_it_is(row: dict[str, Any]) -> Any:
 
 
 CHATS = source_rows([{"result": numbered_chat(i)} for i in range(40)])
+MIXED_CHATS = source_rows(
+    [{"result": tool_chat(i) if i % 7 == 6 else numbered_chat(i)} for i in range(40)]
+)
+"""Some parts of their store hold tools, others do not."""
 
 
 def normalized(

@@ -24,7 +24,10 @@ _COUNTED = ("tokens", "trained")
 
 
 class Texts(Sequence[str]):
-    """The rendered text of every conversation of a mixture, read from disk on access."""
+    """The rendered text of every conversation of a mixture, read from disk on access.
+
+    ``ValueError`` at a conversation that ChatML can not render (see ``chatml.segments``).
+    """
 
     def __init__(self, conversations: Conversations, index: NDArray[np.int64]) -> None:
         self._conversations, self._index = conversations, index

@@ -76,7 +76,8 @@ def tidy(turns: Turns, *, same_role: Literal["merge", "reject"] = "merge") -> Tu
     head = _until(kept, lambda t: t["role"] != "system")
     body = kept[len(head) :]
     silent = _until(body, lambda t: t["role"] not in ("assistant", "tool"))
-    body = noted("dropped a leading assistant turn", body[len(silent) :], body)
+    leading = f"dropped a leading {body[0]['role']} turn" if body else ""
+    body = noted(leading, body[len(silent) :], body)
     merged = _merged(head) + _merged(body)
     if same_role == "reject" and len(merged) != len(head) + len(body):
         raise Reject("same role twice in a row")

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from chat_world import numbered_chat, stored_conversations, turns
+from chat_world import numbered_chat, stored_conversations, tool_chat, turns
 
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
@@ -120,6 +120,15 @@ def test_training_texts_are_roles_and_contents_without_markers(train: Conversati
     first = train[int(mixture.index[0])]
     assert everything[:4] == ["user", first[0]["content"], "assistant", first[1]["content"]]
     assert not any("<|" in text for text in everything)
+
+
+def test_training_texts_have_contents_of_talks_with_tools_and_no_blank_one(tmp_path: Path) -> None:
+    train = stored_conversations(tmp_path, {"one": [tool_chat(1)]}).train
+    asked, _, result, answer = (turn["content"] for turn in tool_chat(1))
+    expected = ["user", asked, "assistant", "tool", result, "assistant", answer]
+    assert list(mix(train, {}, seed=1).contents(10_000)) == expected
+    with pytest.raises(ValueError, match="can not be rendered by ChatML"):
+        list(mix(train, {}, seed=1).texts)
 
 
 def test_a_byte_budget_takes_the_start_of_the_order(train: Conversations) -> None:

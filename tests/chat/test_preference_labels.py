@@ -64,6 +64,27 @@ def test_without_a_pair_the_better_talk_stays_whole_and_the_reason_is_noted(
     assert (kept, kept.notes) == (BEST, ("note", note))
 
 
+def test_labels_keep_the_tools_of_a_talk_and_compare_its_calls() -> None:
+    offered = [{"type": "function", "function": {"name": "f"}}]
+    calls: list[Turn] = [
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [{"type": "function", "function": {"name": name, "arguments": {}}}],
+        }
+        for name in ("f", "g")
+    ]
+    better, worse = (Turns([user("q"), turn], (), offered) for turn in calls)
+    assert paired(better, worse) == Pair([user("q")], [calls[0]], [calls[1]], (), offered)
+    for other, note in ((better, NO_CONTRAST), (Turns(worse), NO_RIVAL)):
+        kept = paired(better, other)
+        assert isinstance(kept, Turns)
+        assert (kept.tools, kept.notes) == (offered, (note,))
+    result = Turn(role="tool", content="")
+    long = Pair([user("q")], [calls[0], result, assistant("x")], [calls[1]], (), offered)
+    assert first_answers(long) == Pair([user("q")], [calls[0]], [calls[1]], (SHORTENED,), offered)
+
+
 @pytest.mark.parametrize(
     ("finished", "verify", "llama", "expected"),
     [

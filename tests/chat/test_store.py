@@ -4,10 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chat_world import numbered_chat, stored_conversations, turns
+from chat_world import numbered_chat, stored_conversations, tool_chat, turns
 
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store import content_digest
+from pipeline_lib.chat.store_format import conversation, tools_of
 from pipeline_lib.chat.turns import document
 
 
@@ -31,6 +32,19 @@ def test_a_pair_is_read_back_whole_and_a_plain_conversation_has_none(tmp_path: P
     assert train.pair(0) is None
     assert train.pair(1) == pair
     assert train[1] == turns("q", "ä")
+
+
+def test_tools_are_read_back_with_a_conversation_a_pair_and_a_batch(tmp_path: Path) -> None:
+    talk, other = tool_chat(1), turns("other", first="assistant")
+    pair = Pair([*talk[:3]], [*talk[3:]], other, tools=talk.tools)
+    train = stored_conversations(tmp_path, {"a": [numbered_chat(1)], "b": [talk, pair]}).train
+    assert [*train] == [numbered_chat(1), talk, talk]
+    assert [found.tools for found in (train[0], train[1], train[2])] == [None, *[talk.tools] * 2]
+    assert train.pair(2) == pair
+    batch = train.read(np.array([2, 0, 1]))
+    assert [conversation(batch.turns, n) for n in range(3)] == [talk, numbered_chat(1), talk]
+    assert [tools_of(batch.turns, n) for n in range(3)] == [talk.tools, None, talk.tools]
+    assert conversation(batch.rejected, 0) == other and tools_of(batch.rejected, 0) is None
 
 
 def test_characters_are_counted_not_bytes(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from chat_world import (
-    CHATS,
+    MIXED_CHATS,
     as_it_is,
     contents,
     normalized,
@@ -55,7 +55,7 @@ def test_rejections_and_changes_are_counted_by_reason(tmp_path: Path) -> None:
 def test_a_row_whose_normalizer_raises_is_one_rejection_with_its_traceback(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    report = normalized(tmp_path, CHATS, some_raise).reports["one"]
+    report = normalized(tmp_path, MIXED_CHATS, some_raise).reports["one"]
     assert report.rejects == {"raised KeyError": 1}
     assert "odd row" in report.first_traceback
     assert not caplog.records
@@ -68,7 +68,7 @@ def test_many_rejections_warn_and_all_of_them_stop(
     assert "1 of 2 rows rejected (tie: 1)" in caplog.text
     for _ in range(2):  # a second run finds the same
         with pytest.raises(SourceError, match=r"(?s)40 of 40 rows.*no such column"):
-            normalized(tmp_path / "all", CHATS, raising)
+            normalized(tmp_path / "all", MIXED_CHATS, raising)
 
 
 @pytest.fixture
@@ -83,14 +83,14 @@ def test_a_run_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
     tmp_path: Path, small_parts: None
 ) -> None:
     with seam() as whole:
-        expected = normalized(tmp_path / "whole", CHATS)
+        expected = normalized(tmp_path / "whole", MIXED_CHATS)
     assert len(expected.train.sources[0].parts) > 3
     for at in range(1, whole.calls + 1, 4):
         root = tmp_path / str(at)
-        assert not survives(lambda root=root: normalized(root, CHATS), at, torn=True)
-        survives(lambda root=root: normalized(root, CHATS), at * 7 % 11 + 1)
+        assert not survives(lambda root=root: normalized(root, MIXED_CHATS), at, torn=True)
+        survives(lambda root=root: normalized(root, MIXED_CHATS), at * 7 % 11 + 1)
         with seam():
-            done = normalized(root, CHATS)
+            done = normalized(root, MIXED_CHATS)
         assert list(done.train) == list(expected.train)
         assert contents(root) == contents(tmp_path / "whole")
 
@@ -105,8 +105,8 @@ def test_a_run_goes_on_behind_its_last_part(
     caplog.set_level(logging.INFO)
     cache_options = CacheOptions(tmp_path, on_progress=stop_at_20)
     with pytest.raises(KeyboardInterrupt):
-        normalize({"one": CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
-    normalized(tmp_path, CHATS)
+        normalize({"one": MIXED_CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
+    normalized(tmp_path, MIXED_CHATS)
     assert "one: resuming at row 20" in caplog.text
 
 
@@ -124,7 +124,7 @@ def stopping(at: int, error: type[BaseException] = KeyboardInterrupt) -> Callabl
 
 def run(root: Path, **options: Any) -> Normalized:
     cache = CacheOptions(root, **options)
-    return normalize({"one": CHATS}, {"one": as_it_is}, cache, seed=7, val_fraction=0.25)
+    return normalize({"one": MIXED_CHATS}, {"one": as_it_is}, cache, seed=7, val_fraction=0.25)
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit, OSError])
@@ -271,27 +271,27 @@ def test_an_open_part_that_was_changed_is_named_with_the_way_out(
 
 
 def test_a_part_that_was_cut_or_changed_is_named_with_the_way_out(tmp_path: Path) -> None:
-    done = normalized(tmp_path, CHATS)
+    done = normalized(tmp_path, MIXED_CHATS)
     part = done.train.sources[0].parts[0].path
     data = bytearray(part.read_bytes())
     data[-300] ^= 1
     part.write_bytes(data)
     cache_options = CacheOptions(tmp_path, verify="full")
     with pytest.raises(CacheError, match=r"train-00000.arrow was changed.*rmtree"):
-        normalize({"one": CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
+        normalize({"one": MIXED_CHATS}, {"one": as_it_is}, cache_options, seed=7, val_fraction=0.25)
     part.write_bytes(data[:-1])
     with pytest.raises(CacheError, match=r"train-00000.arrow has.*rmtree"):
-        normalized(tmp_path, CHATS)
+        normalized(tmp_path, MIXED_CHATS)
     part.unlink()
     with pytest.raises(CacheError, match="is missing"):
-        normalized(tmp_path, CHATS)
+        normalized(tmp_path, MIXED_CHATS)
 
 
 def test_two_processes_do_not_fill_one_folder(tmp_path: Path) -> None:
-    folder = normalized(tmp_path, CHATS).folders[0]
+    folder = normalized(tmp_path, MIXED_CHATS).folders[0]
     (folder / "meta.json").unlink()
     with FolderLock(folder / "lock"), pytest.raises(Locked):
-        normalized(tmp_path, CHATS)
+        normalized(tmp_path, MIXED_CHATS)
 
 
 def test_reasons_without_end_are_counted_together_from_a_bound_on(tmp_path: Path) -> None:
@@ -307,5 +307,5 @@ def test_after_a_power_cut_every_commit_has_its_parts(
     monkeypatch.setattr(store_progress, "PART_ROWS", 5)
     for module in (store_writer, rows):
         monkeypatch.setattr(module, "READ_ROWS", 4)
-    assert broken_promises(tmp_path, lambda: normalized(tmp_path, CHATS)) == []
+    assert broken_promises(tmp_path, lambda: normalized(tmp_path, MIXED_CHATS)) == []
     assert len(list(tmp_path.glob("*/train-*.arrow"))) > 3

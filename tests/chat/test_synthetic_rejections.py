@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chat_world import stored_conversations, turns
+from chat_world import stored_conversations, tool_chat, turns
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.store_format import conversation
 from pipeline_lib.chat.synthetic_rejections import MOVED, shuffled_units, with_rejected
 from pipeline_lib.records import Turn
@@ -106,6 +106,16 @@ def test_real_pairs_stay_and_others_get_their_last_answer_shuffled(tmp_path: Pat
     assert batch.rejected.offsets.tolist() == [0, 1, 2, 3]
     assert batch.rejected.contents[0] == b"bad"
     assert sorted(batch.rejected.contents[1].split()) == [b"answer", b"here", b"second"]
+
+
+def test_an_answer_that_calls_tools_has_no_made_rival(tmp_path: Path) -> None:
+    talk = tool_chat(1, "one two three")
+    calling = Turns([talk[0], talk[1] | {"content": "some words before it"}], tools=talk.tools)
+    train = stored_conversations(tmp_path, {"one": [calling, talk]}).train
+    batch = with_rejected(train.read(np.arange(2)))
+    assert batch.prompt.tolist() == [1, 3]
+    none, made = (conversation(batch.rejected, number) for number in range(2))
+    assert none == [] and sorted(made[0]["content"].split()) == ["one", "three", "two"]
 
 
 def test_every_conversation_has_its_own_rejected_turns_wherever_it_stands(tmp_path: Path) -> None:

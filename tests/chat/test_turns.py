@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from pipeline_lib.chat.conversation import Pair, Reject, Turns, check_result
 from pipeline_lib.chat.thoughts import thought
+from pipeline_lib.chat.turn_order import NO_ANSWER, NO_CALL, NO_RESULT
 from pipeline_lib.chat.turns import (
     IMPLIED,
     assistant,
@@ -17,21 +18,30 @@ from pipeline_lib.chat.turns import (
     tidy,
     user,
 )
-from pipeline_lib.records import Turn
+from pipeline_lib.records import ToolCall, Turn
 
-ROLE = {"u": "user", "a": "assistant", "s": "system"}
+ROLE = {"u": "user", "a": "assistant", "s": "system", "c": "assistant", "t": "tool"}
+OFFERED = [{"type": "function", "function": {"name": "f"}}]
+
+
+def call(name: str) -> ToolCall:
+    return {"type": "function", "function": {"name": name, "arguments": {}}}
 
 
 def spelled(letters: str) -> Turns:
-    """Turns by letter; a capital letter is a blank turn."""
-    return Turns(
+    """Turns by letter; a capital letter is a blank turn, ``c`` an assistant's that calls a tool."""
+    turns = [
         Turn(role=ROLE[c.lower()], content=" " if c.isupper() else f"{c}{i}")
         for i, c in enumerate(letters)
-    )
+    ]
+    for i, turn in enumerate(turns):
+        if letters[i] in "cC":
+            turn["tool_calls"] = [call(f"f{i}")]
+    return Turns(turns, tools=OFFERED)
 
 
 def letters(turns: list[Turn]) -> str:
-    return "".join(turn["role"][0] for turn in turns)
+    return "".join("c" if "tool_calls" in turn else turn["role"][0] for turn in turns)
 
 
 @pytest.mark.parametrize(
@@ -47,6 +57,16 @@ def letters(turns: list[Turn]) -> str:
         ("uauA", "ua"),
         ("uaUa", "ua"),
         ("uaas", "ua"),
+        ("uctaua", "uctaua"),
+        ("uCTa", "ucta"),
+        ("uctct", "uctc"),
+        ("uctu", "uc"),
+        ("ctua", "ua"),
+        ("tua", "ua"),
+        ("uacta", "ucta"),
+        ("uaCtta", "uctta"),
+        ("uCCta", "ucta"),
+        ("uctaa", "ucta"),
     ],
 )
 def test_tidy_leaves_a_conversation_that_passes_the_check(given_turns: str, expected: str) -> None:
@@ -61,14 +81,15 @@ def test_what_leaves_no_answered_turn_is_rejected(nothing: str) -> None:
         tidy(spelled(nothing))
 
 
-@given(st.text("uasUAS", max_size=8))
+@given(st.text("uasctUASCT", max_size=8))
 def test_tidy_gives_turns_that_pass_or_a_named_reason(given_turns: str) -> None:
     try:
         result = check_result(tidy(spelled(given_turns)))
     except Reject:
         return
+    # a system turn in the middle, or calls and results that do not belong together
     misplaced = ("a system turn is not first", "starts with an assistant turn")
-    assert isinstance(result, Turns) or result.reason in misplaced  # a system turn in the middle
+    assert isinstance(result, Turns) or result.reason in (*misplaced, NO_CALL, NO_RESULT, NO_ANSWER)
 
 
 def test_every_repair_leaves_a_note() -> None:
@@ -86,6 +107,28 @@ def test_neighbours_of_one_role_are_merged_with_a_blank_line_or_rejected() -> No
     assert tidy(spelled("uua"))[0]["content"] == "u0\n\nu1"
     with pytest.raises(Reject, match="same role"):
         tidy(spelled("uua"), same_role="reject")
+
+
+def test_calls_of_neighbours_become_calls_of_one_turn_after_its_text() -> None:
+    (_, merged, *_) = tidy(spelled("uaCCta"))
+    assert merged == assistant("a1") | {"tool_calls": [call("f2"), call("f3")]}
+    silent = Turns([user("q"), assistant("x") | {"learn": False}, *spelled("Ct"), assistant("y")])
+    assert tidy(silent)[1].get("learn") is False
+    apart = spelled("ucata")
+    assert [*tidy(apart)] == [*apart]
+    with pytest.raises(Reject, match="same role"):
+        tidy(spelled("uaCta"), same_role="reject")
+    assert [*tidy(spelled("uctta"), same_role="reject")] == [*spelled("uctta")]
+
+
+def test_every_repair_of_a_talk_with_tools_leaves_a_note_and_keeps_the_tools() -> None:
+    tidied = tidy(spelled("tuaCtt"))
+    assert tidied.tools == OFFERED and letters(tidied) == "uc"
+    assert tidied.notes == (
+        "dropped a leading tool turn",
+        "merged turns of one role",
+        "dropped a trailing tool turn",
+    )
 
 
 def test_who_speaks_first_is_the_user_and_names_decide_the_rest() -> None:
@@ -165,6 +208,31 @@ def test_sides_that_part_at_a_user_turn_keep_their_common_answer() -> None:
     result = preference(left, right)
     assert result.prompt == [user("q")]
     assert isinstance(check_result(result), Pair)
+
+
+def sides(left: str, right: str) -> Pair:
+    """The pair of two talks; letters at one place are equal turns."""
+    return preference(spelled(left), spelled(right))
+
+
+def test_a_prompt_may_end_with_a_result_and_never_between_results() -> None:
+    shared = spelled("uct")
+    pair = preference(
+        Turns([*shared, assistant("x")], tools=OFFERED),
+        Turns([*shared, assistant("y")], tools=OFFERED),
+    )
+    assert pair == Pair([*shared], [assistant("x")], [assistant("y")], (), OFFERED)
+    assert check_result(pair) == pair
+    assert [len(sides(*both).prompt) for both in (("uctta", "uctaa"), ("uctta", "ucta"))] == [1, 1]
+    assert len(sides("uctcta", "uctaua").prompt) == 3
+    other = spelled("ucta")
+    other[1]["tool_calls"] = [call("g")]
+    assert len(preference(spelled("ucta"), other).prompt) == 1
+
+
+def test_sides_that_were_offered_different_tools_are_rejected() -> None:
+    with pytest.raises(Reject, match="different tools"):
+        preference(spelled("ua"), Turns([user("u0"), assistant("y")]))
 
 
 def test_equal_sides_and_sides_without_a_common_start_are_rejected() -> None:

@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 import pytest
 from chat_world import (
+    TOOL,
     contents,
     numbered_chat,
     stored_conversations,
     tokenizer,
     tokenizer_from_json,
+    tool_chat,
     turns,
 )
 from crashes import seam, survives
@@ -23,13 +25,13 @@ from tokenizers import AddedToken, models, pre_tokenizers
 from tokenizers import Tokenizer as ReferenceTokenizer
 
 from pipeline_lib import selection
-from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
 from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
-from pipeline_lib.templates.encoding import NO_TOKENS, NOT_ENCODABLE
+from pipeline_lib.templates.encoding import NO_TOKENS, NOT_ENCODABLE, TOOLS
 from pipeline_lib.token_caches import caches, encoders
 from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
@@ -38,6 +40,7 @@ from pipeline_lib.tokenization import equality
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
+STREAM = "pretrain_tokens.bin"
 PAIR = Pair(turns("q"), turns("good", first="assistant"), turns("bad", first="assistant"))
 
 
@@ -333,6 +336,43 @@ def test_conversations_that_can_not_have_ids_are_left_out_counted_and_named(
     assert (ids == chosen.eos_id).sum() == 4  # two chats and the chosen side of two pairs
     assert len(ids) == sum(counts["tokens"] for counts in stream.counts.values())
     assert f"conversations {reason} are left out and counted; the first is conversation" in (
+        caplog.text
+    )
+
+
+def test_talks_with_tools_are_left_out_counted_and_named_in_every_cache(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    talk, plain = tool_chat(1), numbered_chat(2)
+    other = turns("another answer", first="assistant")
+    with_tools = [
+        talk,
+        Turns([*talk[:2]]),
+        Turns(turns("only schemas", "were offered"), tools=[TOOL]),
+        Turns([*talk]),
+    ]
+    pair = Pair([*plain[:1]], [*plain[1:]], [*talk[1:2]])
+    after = Pair([*talk[:3]], [*talk[3:]], other, tools=talk.tools)
+    offered = Pair(turns("q"), turns("good", first="assistant"), other, tools=[TOOL])
+    pairs = [PAIR, pair, after, offered]
+    sources = {"chats": [plain, *with_tools, plain], "pairs": pairs}
+    train = stored_conversations(tmp_path / "in", sources).train
+    alone = stored_conversations(tmp_path / "alone", {"chats": [plain, plain]}).train
+    options = CacheOptions(tmp_path)
+    mixed, bare = mix(train.only(["chats"]), {}, seed=3), mix(alone, {}, seed=3)
+    stream = pretrain_cache(options, mixed, tokenizer())
+    rows = sft_cache(options, train, tokenizer(), max_len=200)
+    both = dpo_cache(options, train, tokenizer(), max_len=200)
+    for cache in (stream, rows, both):
+        assert cache.counts["chats"][TOOLS] == 4
+    assert (rows.counts["chats"]["kept"], both.counts["chats"]["kept"]) == (2, 2)
+    assert (rows.counts["pairs"][TOOLS], both.counts["pairs"][TOOLS]) == (2, 3)
+    assert both.counts["pairs"]["kept"] == 1
+    expected = pretrain_cache(CacheOptions(tmp_path / "alone"), bare, tokenizer())
+    assert stream.path(STREAM).read_bytes() == expected.path(STREAM).read_bytes()
+    ids = np.fromfile(rows.path("sft_ids.bin"), "<i4")
+    assert "TOOLTEXT" not in tokenizer().decode(ids.tolist())
+    assert f"conversations {TOOLS} are left out and counted; the first is conversation 1" in (
         caplog.text
     )
 
