@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from pipeline_lib.progress import ProgressBars
     from pipeline_lib.storage.cache_options import CacheOptions
     from pipeline_lib.storage.stored_folders import prune, stored_caches
+    from pipeline_lib.templates.chat_format import chat_format
     from pipeline_lib.templates.chatml import render
     from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
     from pipeline_lib.tokenization.bpe_training import check_vocab_size
@@ -82,6 +83,7 @@ _PLACES = {
     "progress": ("ProgressBars",),
     "storage.cache_options": ("CacheOptions",),
     "storage.stored_folders": ("prune", "stored_caches"),
+    "templates.chat_format": ("chat_format",),
     "templates.chatml": ("render",),
     "token_caches.trained_tokenizer": ("train_tokenizer",),
     "tokenization.bpe_training": ("check_vocab_size",),
@@ -114,6 +116,7 @@ __all__ = [
     "SizingParameters",
     "SourceRows",
     "Tokenizer",
+    "chat_format",
     "check_choice",
     "check_vocab_size",
     "choose_datasets",

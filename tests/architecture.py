@@ -54,7 +54,8 @@ PURE = (
         "tokenization.training_texts",
     ),
     *("token_caches.layout", "token_caches.counts", "token_caches.rows", "training.batch_order"),
-    *("preflight.ratios", "sampledata.schemas"),
+    *("templates.layouts", "templates.policies", "token_caches.fitted"),
+    *("token_caches.sample_rows", "preflight.ratios", "sampledata.schemas"),
 )
 """Modules of rules: no file, no socket, no clock."""
 EFFECTS = {"os", "time", "threading", "shutil", "datetime", *NOWHERE, *ADDRESSES} - {"fsspec"}

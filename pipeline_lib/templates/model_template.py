@@ -14,6 +14,7 @@ from pipeline_lib.templates.skeletons import (
     NotCompiled,
     PieceKind,
     Skeleton,
+    kind_of,
     skeleton_of,
 )
 from pipeline_lib.tracing.program import DEFAULT_DATE, ChatInput, ChatProgram
@@ -40,27 +41,37 @@ class TextPiece(NamedTuple):
     turn: int | None
 
 
-@dataclass(frozen=True)
-class ProvenText:
-    """The pieces of a conversation, and what is known of it (see ``Derivation``)."""
-
-    pieces: list[TextPiece]
-    facts: "Facts"
-
-    @property
-    def text(self) -> str:
-        """The text, equal to what ``apply_chat_template(tokenize=False)`` gives."""
-        return "".join([piece.text for piece in self.pieces])
-
-
-@dataclass(frozen=True)
-class Facts:
+class Facts(NamedTuple):
     """What is the same for all conversations of one skeleton; indices are those of messages."""
 
     context_only: dict[int, str]
     rewritten: tuple[int, ...]
     unused: tuple[tuple[int, str], ...]
     notes: frozenset[str]
+
+
+class ProvenText(NamedTuple):
+    """The pieces of a conversation: their texts and kinds, and what is known of it.
+
+    ``skeleton``: where it came out of one, the skeleton: all conversations that it serves have the
+    same kinds, facts, and texts of trusted pieces.
+    """
+
+    texts: list[str]
+    kinds: tuple[PieceKind, ...]
+    facts: Facts
+    skeleton: Skeleton | None
+
+    @property
+    def text(self) -> str:
+        """The text, equal to what ``apply_chat_template(tokenize=False)`` gives."""
+        return "".join(self.texts)
+
+    @property
+    def pieces(self) -> list[TextPiece]:
+        """Each text with its kind."""
+        both = zip(self.texts, self.kinds, strict=True)
+        return [TextPiece(text, kind.trusted, kind.turn) for text, kind in both]
 
 
 @dataclass
@@ -111,7 +122,7 @@ class ModelTemplate:
             filled = known.skeleton.fill(strings, given)
             if filled is not None and self._holds(known, filled, given):
                 self.counts.by_skeleton += 1
-                return ProvenText(_pieces(filled, known.skeleton.kinds), known.facts)
+                return ProvenText(filled, known.skeleton.kinds, known.facts, known.skeleton)
         return self._in_full(shape, strings, given)
 
     def _holds(self, known: _Compiled, filled: list[str], given: ChatInput) -> bool:
@@ -131,7 +142,9 @@ class ModelTemplate:
             frozenset(found.notes),
         )
         self._compile(shape, strings, given, found, facts)
-        return ProvenText([TextPiece(s.text, s.trusted, turn) for s, turn in found.cut()], facts)
+        cut = list(found.cut())
+        kinds = tuple([kind_of(segment, turn) for segment, turn in cut])
+        return ProvenText([segment.text for segment, _ in cut], kinds, facts, None)
 
     def _compile(
         self, shape: Hashable, strings: list[str], given: ChatInput, found: Derivation, facts: Facts
@@ -145,7 +158,3 @@ class ModelTemplate:
             self.counts.compiled += 1
         except NotCompiled as why:
             self.counts.in_full[str(why)] += 1
-
-
-def _pieces(texts: list[str], kinds: tuple[PieceKind, ...]) -> list[TextPiece]:
-    return [TextPiece(t, k.trusted, k.turn) for t, k in zip(texts, kinds, strict=True)]

@@ -2,30 +2,32 @@
 
 Control tokens are inserted by number. All text between two of them is encoded as one by a
 tokenizer that does not match them, so a control token in data stays text, and merges are those of
-the whole text.
+the whole text. All work per token is numpy, on all conversations of a batch at once.
 """
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.errors import TokenizerError
-from pipeline_lib.templates.control_runs import NO_TURN, ControlMark, PlainRun, atoms
 from pipeline_lib.templates.control_text import ControlTokens
-from pipeline_lib.templates.encoding import with_special_marks
-from pipeline_lib.templates.model_template import TextPiece
-from pipeline_lib.tokenization.byte_symbols import spelled_bytes
+from pipeline_lib.templates.encoding import RENEW_BYTES, SPELLS_MARK, with_special_marks
+from pipeline_lib.templates.layouts import NO_TURN, RUN, LaidPiece, Layout, layout_of
+from pipeline_lib.tokenization.byte_symbols import spelled_size
 from pipeline_lib.tokenization.probing import ProbedEncoder
-from pipeline_lib.tokenization.reference import Encoder
+from pipeline_lib.tokenization.reference import Encoded, Encoder
+from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE, encode_each
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 PieceIds = NDArray[np.int32]
 PieceTurns = NDArray[np.int32]
-EncodedRun = tuple[PieceIds, PieceTurns, int]
-"""Ids, turns, and how many tokens hold text of several turns."""
+Offsets = NDArray[np.int64]
+LaidTexts = tuple[Layout, Sequence[str]]
+"""A layout, and the texts of the pieces of one conversation."""
 
 
 @dataclass(frozen=True)
@@ -33,90 +35,181 @@ class EncodedPieces:
     """Conversations, one after another.
 
     ``ids`` (int32). ``turns`` (int32): index of the message that generates the token, else -1.
-    ``bounds`` (int64): conversation ``i`` has the places ``bounds[i]:bounds[i + 1]``. ``shared``:
-    tokens that hold both text that is generated and text that is not; they are not trained.
+    ``bounds`` (int64): conversation ``i`` has the places ``bounds[i]:bounds[i + 1]``. ``shared``
+    (int64): for each, tokens that hold both text that is generated and text that is not; they are
+    not trained. ``unusable``: reason -> conversations that can not have ids.
     """
 
     ids: PieceIds
     turns: PieceTurns
-    bounds: NDArray[np.int64]
-    shared: int
+    bounds: Offsets
+    shared: Offsets
+    unusable: dict[str, Offsets] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """The runs of a batch. ``texts`` (UTF-8). ``part_bytes``, ``part_turns``: of all parts, in
+    order; run ``i`` has the parts ``parts[i]:parts[i + 1]``. ``owner``: the conversation of each.
+    """
+
+    texts: list[bytes]
+    part_bytes: Offsets
+    part_turns: PieceTurns
+    parts: Offsets
+    owner: Offsets
 
 
 class PieceEncoder:
     """Encodes pieces for one tokenizer and its control tokens.
 
-    ``TokenizerError`` if a control token has no id of its own, or takes white space or a word's
-    end along when it is matched.
+    ``kind``: which encoder, as ``choose_encoder`` takes it. ``TokenizerError`` if a control token
+    has no id of its own, or takes white space or a word's end along when it is matched.
     """
 
-    def __init__(self, tokenizer: Tokenizer, control: ControlTokens) -> None:
+    def __init__(self, tokenizer: Tokenizer, control: ControlTokens, kind: str = "auto") -> None:
         self._control = control
         self._ids = {text: tokenizer.token_id(text) for text in control.texts}
         _check_flags(tokenizer, control)
         bare = with_special_marks(tokenizer, control.texts)
-        self._encoder: Encoder = ProbedEncoder(bare.reference, bare.encoder())
-        self._offsets = bare.reference
+        chosen = bare.encoder(kind, renew_bytes=RENEW_BYTES)
+        self._encoder: Encoder = ProbedEncoder(bare.reference, chosen)
+        self._bare, self._whole = bare.reference, tokenizer.reference
         self._sizes = _token_bytes(bare)
+        self._marks = np.array(sorted(self._ids.values()), np.uint32)
 
-    def encode(self, conversations: Sequence[Sequence[TextPiece]]) -> EncodedPieces:
+    def layout(self, pieces: Sequence[LaidPiece]) -> Layout:
+        """The layout of pieces, and of all others of their skeleton."""
+        return layout_of(pieces, self._control, self._ids)
+
+    def encode(self, conversations: Sequence[LaidTexts]) -> EncodedPieces:
         """Ids and turns of several conversations, all their texts in one call."""
-        cut = [atoms(pieces, self._control) for pieces in conversations]
-        runs = [atom for found in cut for atom in found if isinstance(atom, PlainRun)]
-        encoded = iter(self._runs(runs))
-        parts = [
-            [self._mark(a) if isinstance(a, ControlMark) else next(encoded) for a in found]
-            for found in cut
-        ]
-        sizes = [sum(len(ids) for ids, _, _ in found) for found in parts]
-        flat = [part for found in parts for part in found]
+        runs = _runs_of(conversations)
+        encoded, refused = encode_each(self._encoder, runs.texts)
+        atoms = _joined([layout.atoms for layout, _ in conversations], np.int64)
+        is_run = atoms == RUN
+        sizes = np.ones(len(atoms), np.int64)
+        sizes[is_run] = np.diff(encoded.offsets)
+        in_run = np.repeat(is_run, sizes)
+        ids, turns = np.empty(len(in_run), np.int32), np.empty(len(in_run), np.int32)
+        ids[in_run], ids[~in_run] = encoded.ids, atoms[~is_run]
+        marks = _joined([layout.mark_turns for layout, _ in conversations], np.int32)
+        turns[in_run], shared = self._turns(runs, encoded)
+        turns[~in_run] = marks
         return EncodedPieces(
-            _joined([ids for ids, _, _ in flat]),
-            _joined([turns for _, turns, _ in flat]),
-            np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
-            sum(shared for _, _, shared in flat),
+            ids,
+            turns,
+            _bounds(sizes, [len(layout.atoms) for layout, _ in conversations]),
+            np.bincount(runs.owner, shared, len(conversations)).astype(np.int64),
+            self._unusable(runs, encoded, refused),
         )
 
-    def _mark(self, mark: ControlMark) -> EncodedRun:
-        return np.array([self._ids[mark.text]], np.int32), np.array([mark.turn], np.int32), 0
+    def _unusable(
+        self, runs: _Runs, encoded: Encoded, refused: dict[int, str]
+    ) -> dict[str, Offsets]:
+        empty = np.flatnonzero(np.diff(encoded.offsets) == 0).tolist()
+        lost = [n for n in empty if n not in refused and runs.texts[n].strip()]
+        forged = np.flatnonzero(np.isin(encoded.ids, self._marks))
+        spelled = np.searchsorted(encoded.offsets, forged, side="right") - 1
+        found = {
+            NOT_ENCODABLE: np.array(sorted(refused), np.int64),
+            NO_TOKENS: np.array(lost, np.int64),
+            SPELLS_MARK: spelled,
+        }
+        return {why: np.unique(runs.owner[n]) for why, n in found.items() if len(n)}
 
-    def _runs(self, runs: list[PlainRun]) -> list[EncodedRun]:
-        texts = [run.text.encode() for run in runs]
-        found = self._encoder.encode(texts)
-        split = np.split(found.ids.astype(np.int32), found.offsets[1:-1]) if texts else []
-        return [self._turns(run, ids) for run, ids in zip(runs, split, strict=True)]
+    def _turns(self, runs: _Runs, encoded: Encoded) -> tuple[PieceTurns, Offsets]:
+        """The turn of each token, none for one over two turns; and how many of these a run has."""
+        if not len(encoded.ids):
+            return np.empty(0, np.int32), np.zeros(len(runs.texts), np.int64)
+        starts, stops = self._places(runs, encoded)
+        ends = np.cumsum(runs.part_bytes)
+        last = len(ends) - 1
+        first = np.minimum(np.searchsorted(ends, starts, side="right"), last)
+        final = np.searchsorted(ends, np.maximum(stops - 1, starts), side="right")
+        turn, other = runs.part_turns[first], runs.part_turns[np.minimum(final, last)]
+        differs = np.concatenate([[0], np.cumsum(turn != other)])[encoded.offsets]
+        return np.where(turn == other, turn, NO_TURN).astype(np.int32), np.diff(differs)
 
-    def _turns(self, run: PlainRun, ids: PieceIds) -> EncodedRun:
-        """The turn of each token of a run; a token over two turns has none."""
-        if len({turn for _, turn in run.parts}) == 1:
-            return ids, np.full(len(ids), run.parts[0][1], np.int32), 0
-        stops = self._stops(run.text, ids)
-        starts = np.concatenate([[0], stops[:-1]])
-        ends = np.cumsum([len(text.encode()) for text, _ in run.parts])
-        turns = np.array([turn for _, turn in run.parts], np.int32)
-        first = turns[np.searchsorted(ends, starts, side="right")]
-        last = turns[np.searchsorted(ends, np.maximum(stops - 1, starts), side="right")]
-        return ids, np.where(first == last, first, NO_TURN), int((first != last).sum())
-
-    def _stops(self, text: str, ids: PieceIds) -> NDArray[np.int64]:
-        """Where each token ends in the UTF-8 text, in bytes."""
+    def _places(self, runs: _Runs, encoded: Encoded) -> tuple[Offsets, Offsets]:
+        """Where each token starts and ends, in bytes of all runs, one after another."""
+        sizes = np.zeros(len(encoded.ids), np.int64)
         if self._sizes is not None:
-            stops = np.cumsum(self._sizes[ids])
-            if len(stops) and int(stops[-1]) == len(text.encode()):
-                return stops
-        return self._reference_stops(text, ids)
+            sizes = self._sizes[encoded.ids]
+        stops = np.cumsum(sizes)
+        starts, before = stops - sizes, np.concatenate([[0], stops])[encoded.offsets]
+        lengths = np.array([len(text) for text in runs.texts], np.int64)
+        base = np.cumsum(lengths) - lengths
+        shift = np.repeat(base - before[:-1], np.diff(encoded.offsets))
+        starts, stops = starts + shift, stops + shift
+        for run in np.flatnonzero(np.diff(before) != lengths).tolist():
+            here = slice(*encoded.offsets[run : run + 2].tolist())
+            found = self._asked_places(runs, run, encoded.ids[here])
+            starts[here], stops[here] = (base[run] + side for side in found)
+        return starts, stops
 
-    def _reference_stops(self, text: str, ids: PieceIds) -> NDArray[np.int64]:
-        """The same, asked of the reference: where a normalizer changes the text."""
-        found = self._offsets.tokenizer.encode(text, add_special_tokens=False)
+    def _asked_places(
+        self, runs: _Runs, run: int, ids: NDArray[np.uint32]
+    ) -> tuple[Offsets, Offsets]:
+        """The same of one run, asked of the reference: where a normalizer changes the text."""
+        turns = runs.part_turns[slice(*runs.parts[run : run + 2].tolist())]
+        if len({*turns.tolist()}) == 1:
+            anywhere = np.zeros(len(ids), np.int64)
+            return anywhere, anywhere
+        text = runs.texts[run].decode()
+        found = self._bare.tokenizer.encode(text, add_special_tokens=False)
         if found.ids != ids.tolist():
             raise TokenizerError("the encoders disagree on a text; run again with the reference")
-        bytes_before = np.cumsum([0, *(len(c.encode()) for c in text)])
-        return np.asarray(bytes_before[[stop for _, stop in found.offsets]], np.int64)
+        before = np.cumsum([0, *(len(c.encode()) for c in text)])
+        offsets = np.array(found.offsets, np.int64).reshape(-1, 2)
+        return before[offsets[:, 0]], before[offsets[:, 1]]
+
+    def check(self, text: str, data: Sequence[str], ids: PieceIds) -> None:
+        """Compare ids with those of the whole text, as ``apply_chat_template`` makes them.
+
+        A text whose ``data`` holds control tokens is not compared: there they have to differ.
+        ``TokenizerError`` if a run that stands alone has other ids than inside of the text.
+        """
+        found = self._control.pattern.findall(text)
+        if len(found) != int(np.isin(ids, self._marks).sum()):
+            return
+        if any(map(self._control.pattern.search, data)):
+            return
+        if self._whole.matched(text) != ids.tolist():
+            raise TokenizerError(
+                "the tokenizer gives a whole conversation other ids than its parts between "
+                "control tokens: it treats the start of a text, or white space at a control "
+                "token, in a way of its own; this is not supported for this chat template"
+            )
 
 
-def _joined(parts: list[NDArray[np.int32]]) -> NDArray[np.int32]:
-    return np.concatenate(parts) if parts else np.empty(0, np.int32)
+def _runs_of(conversations: Sequence[LaidTexts]) -> _Runs:
+    texts: list[bytes] = []
+    sizes: list[int] = []
+    counts: list[int] = []
+    for layout, pieces in conversations:
+        parts = [p if isinstance(p, bytes) else pieces[p].encode() for p in layout.parts]
+        sizes += map(len, parts)
+        for first, stop in layout.runs:
+            texts.append(b"".join(parts[first:stop]))
+            counts.append(stop - first)
+    each = np.array([len(layout.runs) for layout, _ in conversations], np.int64)
+    owner = np.repeat(np.arange(len(each)), each)
+    turns = _joined([layout.part_turns for layout, _ in conversations], np.int32)
+    return _Runs(texts, np.array(sizes, np.int64), turns, _ends(counts), owner)
+
+
+def _bounds(sizes: Offsets, counts: Sequence[int]) -> Offsets:
+    return _ends(sizes)[_ends(counts)]
+
+
+def _ends(counts: Sequence[int] | Offsets) -> Offsets:
+    """Where each of several groups ends, with a zero in front (int64)."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[Any]:
+    return np.concatenate([np.empty(0, dtype), *arrays])
 
 
 def _check_flags(tokenizer: Tokenizer, control: ControlTokens) -> None:
@@ -136,5 +229,5 @@ def _token_bytes(tokenizer: Tokenizer) -> NDArray[np.int64] | None:
         return None
     sizes = np.zeros(tokenizer.vocab_bound, np.int64)
     for token, number in tokenizer.reference.tokenizer.get_vocab(with_added_tokens=True).items():
-        sizes[number] = len(spelled_bytes(token))
+        sizes[number] = spelled_size(token)
     return sizes

@@ -6,12 +6,13 @@ the pieces; else None, and the conversation takes the full way.
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipeline_lib.templates.conversation_shape import places_of
 from pipeline_lib.templates.derived import Derivation
-from pipeline_lib.tracing.expressions import Expression, SourcePath, literal
+from pipeline_lib.tracing.expressions import Expression, SourcePath, is_literal, literal
 from pipeline_lib.tracing.program import ChatInput
+from pipeline_lib.tracing.segments import TextSegment
 from pipeline_lib.tracing.trace import Guard
 from pipeline_lib.tracing.traced_values import json_text
 
@@ -22,23 +23,20 @@ Strings = list[str]
 Fill = Callable[[Strings, ChatInput], list[str] | None]
 
 
-@dataclass(frozen=True)
-class PieceKind:
-    """What is known of a piece: ``trusted`` template text, ``trained``, and whose turn it is in.
+class PieceKind(NamedTuple):
+    """What is known of a piece.
 
-    ``turn``: the index of the assistant message that generates it; None elsewhere.
+    ``trusted``: template text, whose control tokens are control tokens; in a skeleton it is the
+    same for all conversations. ``turn``: the index of the assistant message that generates it; None
+    elsewhere. ``field``: the field of a message that it is from, or None.
     """
 
     trusted: bool
     turn: int | None
-
-    @property
-    def trained(self) -> bool:
-        """Whether the model generates it."""
-        return self.turn is not None
+    field: str | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Skeleton:
     """``fill(strings, conversation)`` gives the texts of the pieces, or None; ``kinds`` what they
     are."""
@@ -72,7 +70,9 @@ def pieces_of(found: Derivation) -> list[tuple[Expression, PieceKind]]:
     """The segments cut at the ends of spans; fixed neighbours of one kind are one piece."""
     pieces: list[tuple[Expression, PieceKind]] = []
     for segment, turn in found.cut():
-        kind = PieceKind(segment.trusted, turn)
+        kind = kind_of(segment, turn)
+        if segment.trusted and not is_literal(segment.expression):
+            raise NotCompiled("text of the template depends on the conversation")
         if pieces and segment.fixed and pieces[-1][1] == kind:
             before = pieces[-1][0]
             if before.operation == "literal":
@@ -80,6 +80,13 @@ def pieces_of(found: Derivation) -> list[tuple[Expression, PieceKind]]:
                 continue
         pieces.append((segment.expression, kind))
     return pieces
+
+
+def kind_of(segment: TextSegment, turn: int | None) -> PieceKind:
+    """What is known of a segment that message ``turn`` generates."""
+    path = segment.path
+    field = str(path[2]) if path and path[0] == "messages" and len(path) > 2 else None
+    return PieceKind(segment.trusted, turn, None if segment.trusted else field)
 
 
 class _Compiler:

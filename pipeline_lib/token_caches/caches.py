@@ -8,32 +8,24 @@ import functools
 import logging
 from typing import Literal, get_args
 
-from pipeline_lib import digest, selection
+from pipeline_lib import selection
 from pipeline_lib.chat.mixture import Mixture
 from pipeline_lib.chat.store import ConversationBatch, Conversations, content_digest
 from pipeline_lib.chat.synthetic_rejections import SYNTHETIC_VERSION, with_rejected
-from pipeline_lib.records import Turn
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.storage.keyed_folder import Key
-from pipeline_lib.templates import chatml
-from pipeline_lib.templates.encoding import (
-    ENCODING_VERSION,
-    Template,
-    special_ids,
-)
+from pipeline_lib.templates.chat_format import ChatFormat, chat_format
 from pipeline_lib.token_caches.build import Cache, CacheSpec, open_or_build
+from pipeline_lib.token_caches.coders import Coder
 from pipeline_lib.token_caches.encoders import SEEN, RowEncoder, Rows, Rules, StreamEncoder
-from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
-from pipeline_lib.token_caches.rows import (
+from pipeline_lib.token_caches.fitted import (
     TOO_LONG,
     Fitted,
     Flags,
     OverLength,
     check_over_length,
-    dpo_rows,
-    sft_rows,
 )
-from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
+from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 FORMAT_VERSION = 3
@@ -43,31 +35,33 @@ DOCUMENT = "document"
 REAL, MADE = "real pairs", "made pairs"
 NOT_REAL = "no real pair"
 Pairs = Literal["real", "all"]
+Coding = tuple[Tokenizer, ChatFormat]
 WARN_SHARE = 0.05
 """If more than this share of the conversations of a source is too long, the log warns."""
-MASK_POLICY = "assistant content and its <|im_end|>, as far as they are to be learned"
-_PROBE = (
-    Turn(role="system", content="Be brief."),
-    Turn(role="user", content="Grüße, 世界 " + "".join(CONTROL_TOKENS)),
-    Turn(role="assistant", content="\n<think>\n1\n</think>\n\nYes. "),
-)
 _log = logging.getLogger(__name__)
 
 
 def pretrain_cache(
-    options: CacheOptions, mixture: Mixture, tokenizer: Tokenizer, *, limit: int = -1
+    options: CacheOptions,
+    mixture: Mixture,
+    tokenizer: Tokenizer,
+    *,
+    limit: int = -1,
+    form: ChatFormat | None = None,
 ) -> Cache:
     """The token stream of a mixture.
 
-    ``limit``: use only the first conversations of its index; -1 uses all.
+    ``limit``: use only the first conversations of its index; -1 uses all. ``form``: the chat
+    format; None takes that of the tokenizer.
     """
+    form = form or chat_format(tokenizer)
     index = mixture.index if limit == -1 else mixture.index[:limit]
-    key = _key("pretrain", tokenizer) | {
+    key = _key("pretrain", tokenizer, form) | {
         "limit": limit,
         "limit_selects": "first of the mixture's seeded order",
         "texts_fp": mixture.fingerprint,
     }
-    encode = StreamEncoder(mixture.conversations, lambda: index, tokenizer)
+    encode = StreamEncoder(mixture.conversations, lambda: index, tokenizer, form)
     spec = CacheSpec(
         "pretrain",
         key,
@@ -89,23 +83,25 @@ def sft_cache(
     over_length: OverLength = "drop",
     limit: int = -1,
     documents: bool = False,
+    form: ChatFormat | None = None,
 ) -> Cache:
     """Rows of ``max_len`` tokens (ids, loss mask, length), one for each conversation that fits.
 
     ``over_length``: the rule for longer conversations (see ``rows``). ``limit``: use a seeded
     sample of the conversations; -1 uses all. ``documents``: whether texts that answer nobody are
-    used as well; they are counted either way.
+    used as well; they are counted either way. ``form``: as for ``pretrain_cache``.
     """
-    key = _row_key("sft", conversations, tokenizer, max_len, over_length, limit)
+    form = form or chat_format(tokenizer)
+    key = _row_key("sft", conversations, (tokenizer, form), max_len, over_length, limit)
     key["documents"] = documents
 
     def left_out(rows: Rows) -> dict[str, Flags]:
         return {} if documents else {DOCUMENT: conversations.documents(rows)}
 
-    def fit(template: Template, batch: ConversationBatch) -> Fitted:
-        return sft_rows(template, batch.turns, max_len, over_length)
+    def fit(coder: Coder, batch: ConversationBatch) -> Fitted:
+        return coder.sft(batch, max_len, over_length)
 
-    return _row_cache("sft", options, conversations, tokenizer, key, (left_out, fit))
+    return _row_cache("sft", options, conversations, (tokenizer, form), key, (left_out, fit))
 
 
 def dpo_cache(
@@ -117,14 +113,16 @@ def dpo_cache(
     over_length: OverLength = "drop",
     limit: int = -1,
     pairs: Pairs = "all",
+    form: ChatFormat | None = None,
 ) -> Cache:
     """Two rows of ``max_len`` tokens for each pair, chosen and rejected, with the same prompt.
 
     A real pair of a source is used and counted. For other conversations the rejected answer is the
     last assistant turn with its words in other places; ``pairs="real"`` leaves them out.
-    ``over_length`` and ``limit`` as for ``sft_cache``.
+    ``over_length``, ``limit`` and ``form`` as for ``sft_cache``.
     """
-    key = _row_key("dpo", conversations, tokenizer, max_len, over_length, limit)
+    form = form or chat_format(tokenizer)
+    key = _row_key("dpo", conversations, (tokenizer, form), max_len, over_length, limit)
     key["rejected"] = f"real (counted), else units shuffled, version {SYNTHETIC_VERSION}"
     if pairs not in get_args(Pairs):
         raise ValueError(f"pairs is {pairs!r}; expected one of {get_args(Pairs)}")
@@ -133,31 +131,28 @@ def dpo_cache(
     def left_out(rows: Rows) -> dict[str, Flags]:
         return {NOT_REAL: ~conversations.real_pairs(rows)} if pairs == "real" else {}
 
-    def fit(template: Template, batch: ConversationBatch) -> Fitted:
-        fitted = dpo_rows(template, with_rejected(batch), max_len, over_length)
+    def fit(coder: Coder, batch: ConversationBatch) -> Fitted:
+        fitted = coder.dpo(with_rejected(batch), max_len, over_length)
         real, kept = batch.prompt > 0, fitted.kept
         flags = {**fitted.flags, REAL: kept & real, MADE: kept & ~real}
-        return fitted._replace(flags=flags, more=(real[kept],))
+        return fitted._replace(flags=flags, more=(real[fitted.owner],))
 
-    return _row_cache("dpo", options, conversations, tokenizer, key, (left_out, fit))
+    return _row_cache("dpo", options, conversations, (tokenizer, form), key, (left_out, fit))
 
 
-def _key(kind: Kind, tokenizer: Tokenizer) -> Key:
+def _key(kind: Kind, tokenizer: Tokenizer, form: ChatFormat) -> Key:
     return {
         "kind": kind,
         "format_version": FORMAT_VERSION,
-        "encoding_version": ENCODING_VERSION,
         "tok_sha": tokenizer.sha256,
-        **special_ids(tokenizer),
-        "probe_render": digest.of_json(list(chatml.segments(_PROBE))),
-        "mask_policy": MASK_POLICY,
+        **form.key(tokenizer),
     }
 
 
 def _row_key(
     kind: Kind,
     conversations: Conversations,
-    tokenizer: Tokenizer,
+    coding: Coding,
     max_len: int,
     over_length: OverLength,
     limit: int,
@@ -165,7 +160,7 @@ def _row_key(
     check_over_length(over_length)
     if max_len < 1:
         raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
-    return _key(kind, tokenizer) | {
+    return _key(kind, *coding) | {
         "max_len": max_len,
         "over_length": over_length,
         "raw_fp": content_digest(conversations.fingerprints),
@@ -178,14 +173,14 @@ def _row_cache(
     kind: Kind,
     options: CacheOptions,
     conversations: Conversations,
-    tokenizer: Tokenizer,
+    coding: Coding,
     key: Key,
     rules: Rules,
 ) -> Cache:
     count, limit = len(conversations), int(key["limit"])
     order = functools.partial(selection.sample, count, limit, 0, "limit", kind)
     names = tuple(file.name for file in row_files(kind, int(key["max_len"])).all)
-    encode = RowEncoder(conversations, order, tokenizer, names, rules)
+    encode = RowEncoder(conversations, order, *coding, names, rules)
     total = selection.sample_size(count, limit)
     spec = CacheSpec(kind, key, names, total, BATCHES[kind], encode, encode.use_reference)
     cache = open_or_build(options, spec)

@@ -8,17 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline_lib.chat.store import ConversationBatch, Conversations
-from pipeline_lib.templates.encoding import (
-    UNUSABLE,
-    Ids,
-    Template,
-    encode_turns,
-    template_for,
-)
+from pipeline_lib.templates.chat_format import ChatFormat
+from pipeline_lib.templates.encoding import UNUSABLE
 from pipeline_lib.token_caches.build import CacheRows
+from pipeline_lib.token_caches.coders import Coder, coder_for
 from pipeline_lib.token_caches.counts import Counts, added, by_source
-from pipeline_lib.token_caches.layout import STREAM, without_loss
-from pipeline_lib.token_caches.rows import Fitted, Flags, unusable_rows
+from pipeline_lib.token_caches.fitted import REFUSED, Amounts, Fitted, Flags
+from pipeline_lib.token_caches.layout import STREAM
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 SEEN = "conversations"
@@ -28,14 +24,14 @@ _PIECE = 250  # conversations in one call of the encoder for the stream; documen
 _log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
-Rules = tuple[Callable[[Rows], dict[str, Flags]], Callable[[Template, ConversationBatch], Fitted]]
+Rules = tuple[Callable[[Rows], dict[str, Flags]], Callable[[Coder, ConversationBatch], Fitted]]
 """Why some rows are left out unread, and how the others become rows of a cache."""
 
 
 class _Encoder:
     """Encodes conversations in the order of a cache.
 
-    Template and order are made on first use: opening a complete cache needs neither.
+    Coder and order are made on first use: opening a complete cache needs neither.
     """
 
     def __init__(
@@ -43,18 +39,20 @@ class _Encoder:
         conversations: Conversations,
         order: Callable[[], NDArray[np.int64]],
         tokenizer: Tokenizer,
+        form: ChatFormat,
     ) -> None:
-        self._conversations, self._make_order, self._tokenizer = conversations, order, tokenizer
+        self._conversations, self._make_order = conversations, order
+        self._tokenizer, self._form = tokenizer, form
         self._kind, self._named = "auto", set[str]()
 
     def use_reference(self) -> None:
         """From now on only the reference encoder is used."""
         self._kind = "tokenizers"
-        self.__dict__.pop("_template", None)
+        self.__dict__.pop("_coder", None)
 
     @functools.cached_property
-    def _template(self) -> Template:
-        return template_for(self._tokenizer, self._kind)
+    def _coder(self) -> Coder:
+        return coder_for(self._form, self._tokenizer, self._kind)
 
     @functools.cached_property
     def _order(self) -> NDArray[np.int64]:
@@ -63,17 +61,17 @@ class _Encoder:
     def _rows(self, start: int, stop: int) -> Rows:
         return self._order[start:stop]
 
-    def _name_first(
-        self, batch: ConversationBatch, rows: Rows, flags: Mapping[str, NDArray[np.generic]]
-    ) -> None:
-        """Name the first conversation that is left out for each reason that the tokenizer is."""
-        for reason in (r for r in UNUSABLE if r in flags and r not in self._named):
+    def _name_first(self, batch: ConversationBatch, rows: Rows, flags: Amounts) -> None:
+        """Name the first conversation that is left out for each reason that tokenizer or template
+        are."""
+        reasons = [r for r in flags if r in UNUSABLE or r.startswith(REFUSED)]
+        for reason in (r for r in reasons if r not in self._named and flags[r].any()):
             self._named.add(reason)
             row = int(np.flatnonzero(flags[reason])[0])
             texts = batch.turns.contents[batch.turns.offsets[row] : batch.turns.offsets[row + 1]]
             _log.warning(
                 "conversations %s are left out and counted; the first is conversation %s of %s: %r",
-                reason, f"{int(rows[row]):,}",
+                self._coder.words.get(reason, reason), f"{int(rows[row]):,}",
                 list(self._conversations.counts)[int(batch.source[row])],
                 b" ".join(texts)[:_SHOWN].decode("utf-8", "ignore"),
             )  # fmt: skip
@@ -91,29 +89,12 @@ class StreamEncoder(_Encoder):
         for first in range(start, stop, _PIECE):
             rows = self._rows(first, min(first + _PIECE, stop))
             batch = self._conversations.read(rows)
-            ids, amounts = self._with_ends(batch)
+            ids, amounts = self._coder.stream(batch)
             self._name_first(batch, rows, amounts)
             stream.append(ids)
             amounts = {SEEN: np.ones(len(rows), np.int64), **amounts}
             counts = added(counts, self._counts(rows, amounts))
         return CacheRows({STREAM.name: np.concatenate(stream)}, counts)
-
-    def _with_ends(self, batch: ConversationBatch) -> tuple[Ids, dict[str, NDArray[np.generic]]]:
-        """The ids of a batch with end tokens, and the token counts of each conversation."""
-        tokens = encode_turns(self._template, batch.turns)
-        tokens.ids[tokens.withheld] = without_loss(tokens.ids[tokens.withheld])
-        ends = tokens.bounds[batch.turns.offsets]
-        trained = np.diff(np.concatenate([[0], np.cumsum(tokens.mask)])[ends])
-        sizes, turns = np.diff(ends), np.diff(batch.turns.offsets)
-        owner = np.repeat(np.arange(len(turns)), turns)
-        unusable, usable = unusable_rows(tokens, owner, len(turns))
-        ids = tokens.ids[np.repeat(usable, sizes)] if unusable else tokens.ids
-        amounts: dict[str, NDArray[np.generic]] = {
-            **unusable,
-            "tokens": (sizes + 1) * usable,
-            "trained": trained * usable,
-        }
-        return np.insert(ids, np.cumsum(sizes[usable]), self._template.eos), amounts
 
 
 class RowEncoder(_Encoder):
@@ -124,10 +105,11 @@ class RowEncoder(_Encoder):
         conversations: Conversations,
         order: Callable[[], NDArray[np.int64]],
         tokenizer: Tokenizer,
+        form: ChatFormat,
         names: tuple[str, ...],
         rules: Rules,
     ) -> None:
-        super().__init__(conversations, order, tokenizer)
+        super().__init__(conversations, order, tokenizer, form)
         self._names, (self._left_out, self._fit) = names, rules
 
     def __call__(self, start: int, stop: int) -> CacheRows:
@@ -135,21 +117,20 @@ class RowEncoder(_Encoder):
         reasons = self._left_out(rows)
         used = rows[~np.logical_or.reduce([np.zeros(len(rows), bool), *reasons.values()])]
         batch = self._conversations.read(used)
-        fitted = self._fit(self._template, batch)
+        fitted = self._fit(self._coder, batch)
         self._name_first(batch, used, fitted.flags)
         rows_of = (fitted.ids, fitted.mask, fitted.lengths)
         arrays: tuple[NDArray[np.generic], ...] = (*rows_of, *fitted.more)
         amounts = {
-            "tokens": _by_conversation(fitted.kept, fitted.lengths),
-            "trained": _by_conversation(fitted.kept, fitted.mask),
+            "tokens": _by_conversation(fitted, fitted.lengths),
+            "trained": _by_conversation(fitted, fitted.mask),
         }
         seen = self._counts(rows, {SEEN: np.ones(len(rows), np.int64), **reasons})
-        counts = self._counts(used, {**fitted.flags, KEPT: fitted.kept, **amounts})
+        counts = self._counts(used, {**fitted.flags, KEPT: fitted.rows, **amounts})
         return CacheRows(dict(zip(self._names, arrays, strict=True)), added(seen, counts))
 
 
-def _by_conversation(kept: NDArray[np.bool_], rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """The sum of the row of each conversation; 0 for a conversation without a row."""
-    values = np.zeros(len(kept), np.int64)
-    values[kept] = rows.sum(axis=tuple(range(1, rows.ndim)))
-    return values
+def _by_conversation(fitted: Fitted, rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
+    """The sums of the rows of each conversation; 0 for a conversation without a row."""
+    sums = rows.sum(axis=tuple(range(1, rows.ndim)))
+    return np.bincount(fitted.owner, sums, fitted.conversations).astype(np.int64)

@@ -8,8 +8,6 @@ A conversation without a trained token in its row is always left out, whether no
 to be learned or a cut left none. Every reason is counted.
 """
 
-from typing import Literal, NamedTuple, get_args
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,41 +23,20 @@ from pipeline_lib.templates.encoding import (
     encode_turns,
     spans,
 )
-
-OverLength = Literal["drop", "truncate_turns", "truncate_right"]
-TOO_LONG = "too long"
-CUT = "cut to fit"
-NO_TARGET = "no target after truncation"
-NOTHING = "nothing to learn"
-NO_PROMPT = "no prompt"
-NO_OTHER_ORDER = "answer has no other order"
-EQUAL = "equal after truncation"
+from pipeline_lib.token_caches.fitted import (
+    CUT,
+    EQUAL,
+    NO_OTHER_ORDER,
+    NO_PROMPT,
+    NO_TARGET,
+    NOTHING,
+    TOO_LONG,
+    Fitted,
+    Flags,
+    OverLength,
+)
 
 _SYSTEM, _USER = ROLES.index("system"), ROLES.index("user")
-Flags = NDArray[np.bool_]
-
-
-class Fitted(NamedTuple):
-    """Rows of one width, and the outcome of every conversation of the batch.
-
-    ``ids`` (int32) and ``mask`` (int8): ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen, then
-    rejected). ``lengths`` (int32): ``[rows]`` (``[rows, 2]``). ``kept``: whether each conversation
-    has a row. ``flags``: reason -> whether it holds for each conversation. ``more``: what is stored
-    of each row beside these.
-    """
-
-    ids: Ids
-    mask: Mask
-    lengths: NDArray[np.int32]
-    kept: Flags
-    flags: dict[str, Flags]
-    more: tuple[Flags, ...] = ()
-
-
-def check_over_length(rule: str) -> None:
-    """``ValueError`` unless ``rule`` is a known rule for too long conversations."""
-    if rule not in get_args(OverLength):
-        raise ValueError(f"over_length is {rule!r}; expected one of {get_args(OverLength)}")
 
 
 def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength) -> Fitted:
@@ -91,7 +68,8 @@ def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength)
         NO_TARGET: learned & kept & ~trained,
     }
     kept &= trained
-    return Fitted(ids[kept], mask[kept], lengths[kept], kept, flags)
+    owners = np.flatnonzero(kept)
+    return Fitted(ids[kept], mask[kept], lengths[kept], owners, len(kept), flags)
 
 
 def unusable_rows(tokens: TokenTurns, owner: Places, count: int) -> tuple[dict[str, Flags], Flags]:
@@ -151,7 +129,8 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
         np.stack([ids, ids_r], axis=1)[good],
         np.stack([mask, mask_r], axis=1)[good],
         np.stack([lengths, lengths_r], axis=1)[good],
-        good,
+        np.flatnonzero(good),
+        len(good),
         flags,
     )
 

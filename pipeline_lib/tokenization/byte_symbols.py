@@ -37,3 +37,8 @@ def spelled_bytes(name: str) -> bytes:
     if not is_spelled(name):
         return name.encode()
     return bytes(_BYTE_OF[symbol] for symbol in name)
+
+
+def spelled_size(name: str) -> int:
+    """The number of bytes that a vocabulary's name spells."""
+    return len(name) if is_spelled(name) else len(name.encode())

@@ -88,6 +88,14 @@ class ReferenceEncoder:
         flat = [token for part in parts for token in part]
         return checked(Encoded(np.array(flat, np.uint32), offsets), len(texts))
 
+    def matched(self, text: str) -> list[int]:
+        """Ids of a text as ``transformers`` gives them: special tokens in it are matched."""
+        self.tokenizer.encode_special_tokens = False
+        try:
+            return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
+        finally:
+            self.tokenizer.encode_special_tokens = True
+
     def drop_cache(self) -> None:
         """Do nothing: the library's cache of words is small."""
 

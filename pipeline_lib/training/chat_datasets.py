@@ -13,11 +13,12 @@ from pipeline_lib.chat.store import Conversations
 from pipeline_lib.corpus.mapped import MappedFile
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.table import Table
+from pipeline_lib.templates.chat_format import ChatFormat
 from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.caches import Pairs, dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.counts import counts_table
+from pipeline_lib.token_caches.fitted import OverLength
 from pipeline_lib.token_caches.layout import STREAM, FileLayout, row_files
-from pipeline_lib.token_caches.rows import OverLength
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 from pipeline_lib.training.token_dataset import Indices, TokenDataset
 
@@ -73,8 +74,12 @@ class PretrainDataset(CachedDataset):
     the labels are -100. Windows do not overlap; the
     ``unused_tokens`` after the last window are in no sample. ``limit``: use only the first
     conversations of the mixture's order; -1 uses all. ``sources``: names of the sources to use;
-    None uses all. ``ValueError`` for a ``max_len`` below 1 and for an unknown source,
-    ``CacheError`` for a damaged cache, ``Locked`` if another process builds the same cache.
+    None uses all. ``chat_format``: how conversations are written (see ``chat_format``); None takes
+    that of the tokenizer. Under a model's template, a document is its plain text.
+
+    ``ValueError`` for a ``max_len`` below 1 and for an unknown source, ``CacheError`` for a damaged
+    cache, ``Locked`` if another process builds the same cache, ``TokenizerError`` if the tokenizer
+    can not be used with its template.
     """
 
     def __init__(
@@ -86,12 +91,14 @@ class PretrainDataset(CachedDataset):
         max_len: int,
         limit: int = -1,
         sources: Sequence[str] | None = None,
+        chat_format: ChatFormat | None = None,
     ) -> None:
         if max_len < 1:
             raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
         _, unused = _chosen(mixture.conversations, sources)
         used = mixture if sources is None else mixture.only(sources)
-        super().__init__(pretrain_cache(cache, used, tokenizer, limit=limit), max_len, unused)
+        made = pretrain_cache(cache, used, tokenizer, limit=limit, form=chat_format)
+        super().__init__(made, max_len, unused)
         self.missing = used.missing
         self._windows = self._mapped(FileLayout(STREAM.name, STREAM.dtype, (max_len,)))
 
@@ -139,9 +146,11 @@ class SFTDataset(RowDataset):
     oldest turns (``"truncate_turns"``) or its end (``"truncate_right"``). ``limit``: use a seeded
     sample of that many conversations; -1 uses all. ``sources``: names of the sources to use; None
     uses all. ``documents``: also train on what ``document`` returned, a text that answers nobody;
-    as a rule that is pretraining text, and left out. ``table`` counts the conversations that are
-    left out. ``ValueError`` for a wrong argument, ``CacheError`` for a damaged cache, ``Locked`` if
-    another process builds the same cache.
+    as a rule that is pretraining text, and left out. ``chat_format``: how conversations are written
+    and what of them is learned (see ``chat_format``); None takes that of the tokenizer, and all
+    assistant turns. There may be several samples of one conversation. ``table`` counts the
+    conversations that are left out, by reason. ``ValueError`` for a wrong argument, other errors as
+    for ``PretrainDataset``.
     """
 
     def __init__(
@@ -155,6 +164,7 @@ class SFTDataset(RowDataset):
         limit: int = -1,
         sources: Sequence[str] | None = None,
         documents: bool = False,
+        chat_format: ChatFormat | None = None,
     ) -> None:
         chosen, unused = _chosen(conversations, sources)
         made = sft_cache(
@@ -163,6 +173,7 @@ class SFTDataset(RowDataset):
             over_length=over_length,
             limit=limit,
             documents=documents,
+            form=chat_format,
         )
         super().__init__(made, max_len, unused)
         self.missing = chosen.missing
@@ -184,7 +195,7 @@ class DPODataset(RowDataset):
     pair, the rejected answer is the chosen one with its words in other places (its characters, in
     scripts without spaces), in the same layout; ``real`` tells them apart, ``table`` counts both,
     and ``pairs="real"`` leaves them out. ``over_length``, ``limit``,
-    ``sources`` and errors as for ``SFTDataset``.
+    ``sources``, ``chat_format`` and errors as for ``SFTDataset``.
     """
 
     def __init__(
@@ -198,6 +209,7 @@ class DPODataset(RowDataset):
         limit: int = -1,
         sources: Sequence[str] | None = None,
         pairs: Pairs = "all",
+        chat_format: ChatFormat | None = None,
     ) -> None:
         chosen, unused = _chosen(conversations, sources)
         made = dpo_cache(
@@ -206,6 +218,7 @@ class DPODataset(RowDataset):
             over_length=over_length,
             limit=limit,
             pairs=pairs,
+            form=chat_format,
         )
         super().__init__(made, max_len, unused)
         self.missing = chosen.missing

@@ -12,8 +12,9 @@ from tokenizers import Tokenizer as Reference
 
 from pipeline_lib.templates.control_text import ControlTokens, control_tokens
 from pipeline_lib.templates.derived import Declared
-from pipeline_lib.templates.model_template import ModelTemplate, TextPiece
-from pipeline_lib.templates.piece_encoding import PieceEncoder
+from pipeline_lib.templates.layouts import NO_TURN, LaidPiece
+from pipeline_lib.templates.model_template import ModelTemplate, ProvenText
+from pipeline_lib.templates.piece_encoding import EncodedPieces, PieceEncoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
@@ -53,6 +54,16 @@ def whole(tokenizer: Tokenizer) -> Reference:
     return Reference.from_str(tokenizer.json.decode())
 
 
+def encoded(encoder: PieceEncoder, found: list[list[LaidPiece]]) -> EncodedPieces:
+    return encoder.encode([(encoder.layout(p), [piece.text for piece in p]) for p in found])
+
+
+def laid(found: ProvenText) -> list[LaidPiece]:
+    return [
+        LaidPiece(p.text, p.trusted, NO_TURN if p.turn is None else p.turn) for p in found.pieces
+    ]
+
+
 def conversations(number: int, seed: int, control: ControlTokens) -> list[ChatInput]:
     """Conversations without control text in them."""
     chance = random.Random(seed)
@@ -75,10 +86,10 @@ def test_ids_are_those_of_the_whole_text(
             pieces.append(template.pieces(one))
         except TemplateRefused:
             continue
-    encoded = encoder.encode([found.pieces for found in pieces])
+    made = encoded(encoder, [laid(found) for found in pieces])
     assert len(pieces) > 100
     for n, found in enumerate(pieces):
-        ids = encoded.ids[encoded.bounds[n] : encoded.bounds[n + 1]].tolist()
+        ids = made.ids[made.bounds[n] : made.bounds[n + 1]].tolist()
         assert ids == whole.encode(found.text, add_special_tokens=False).ids, found.text
 
 
@@ -90,8 +101,8 @@ def test_control_text_in_data_stays_text(
     found = template.pieces(ChatInput([user(forged), assistant(f"a{forged}")]))
     plain = template.pieces(ChatInput([user("x"), assistant("y")]))
     numbers = {tokenizer.token_id(text) for text in control.texts}
-    encoded = encoder.encode([found.pieces, plain.pieces])
-    first, second = np.split(encoded.ids, encoded.bounds[1:-1])
+    made = encoded(encoder, [laid(found), laid(plain)])
+    first, second = np.split(made.ids, made.bounds[1:-1])
     assert [i for i in first if i in numbers] == [i for i in second if i in numbers]
     assert tokenizer.decode(first.tolist()) == found.text
 
@@ -100,19 +111,19 @@ def test_a_token_is_generated_by_the_turn_that_holds_all_its_bytes(encoder: Piec
     chance = random.Random(3)
     for _ in range(300):
         texts = ["".join(chance.choices(FRAGMENTS, k=3)) for _ in range(4)]
-        turns = [chance.choice((None, 1, 3)) for _ in texts]
-        pieces = [TextPiece(t, False, turn) for t, turn in zip(texts, turns, strict=True)]
-        encoded = encoder.encode([pieces])
-        assert_turns(encoder, pieces, encoded.ids.tolist(), encoded.turns.tolist())
+        turns = [chance.choice((NO_TURN, 1, 3)) for _ in texts]
+        pieces = [LaidPiece(t, False, turn) for t, turn in zip(texts, turns, strict=True)]
+        made = encoded(encoder, [pieces])
+        assert_turns(encoder, pieces, made.ids.tolist(), made.turns.tolist())
 
 
 def assert_turns(
-    encoder: PieceEncoder, pieces: list[TextPiece], ids: list[int], turns: list[int]
+    encoder: PieceEncoder, pieces: list[LaidPiece], ids: list[int], turns: list[int]
 ) -> None:
     """Held against the character offsets of the reference."""
     text = "".join(piece.text for piece in pieces)
-    owner = [-1 if p.turn is None else p.turn for p in pieces for _ in p.text]
-    found = encoder._offsets.tokenizer.encode(text, add_special_tokens=False)
+    owner = [p.turn for p in pieces for _ in p.text]
+    found = encoder._bare.tokenizer.encode(text, add_special_tokens=False)
     assert found.ids == ids
     for (start, stop), turn in zip(found.offsets, turns, strict=True):
         inside = set(owner[start:stop])

@@ -216,7 +216,7 @@ def test_opening_a_complete_cache_does_no_work_that_grows_with_it(
         return [c.explanation for c in (*rows, pretrain_cache(cache_options, mixture, tokenizer()))]
 
     everything()
-    for module, name in ((selection, "sample"), (encoders, "template_for"), (np, "arange")):
+    for module, name in ((selection, "sample"), (encoders, "coder_for"), (np, "arange")):
         monkeypatch.setattr(module, name, pytest.fail)
     monkeypatch.setattr(Conversations, "read", pytest.fail)
     assert all(why.endswith("used as it is") for why in everything())

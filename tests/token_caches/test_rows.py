@@ -16,7 +16,7 @@ from pipeline_lib.chat.synthetic_rejections import with_rejected
 from pipeline_lib.records import Turn
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import Template, template_for
-from pipeline_lib.token_caches.rows import (
+from pipeline_lib.token_caches.fitted import (
     CUT,
     EQUAL,
     NO_OTHER_ORDER,
@@ -27,9 +27,8 @@ from pipeline_lib.token_caches.rows import (
     Fitted,
     OverLength,
     check_over_length,
-    dpo_rows,
-    sft_rows,
 )
+from pipeline_lib.token_caches.rows import dpo_rows, sft_rows
 from pipeline_lib.tokenization.control_tokens import IM_END, PAD
 
 
