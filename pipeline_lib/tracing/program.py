@@ -1,8 +1,11 @@
 """A chat template that can be rendered: as plain text, and with the origin of each character."""
 
+import functools
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
+
+from jinja2 import Template
 
 from pipeline_lib.tracing.environments import (
     PlainEnvironment,
@@ -52,6 +55,12 @@ class Rendering:
         return text_of(self.segments)
 
 
+@functools.lru_cache(maxsize=64)
+def _template(kind: type[PlainEnvironment], today: datetime, source: str) -> Template:
+    """A template, compiled once: data sets, and tests, use the same ones again."""
+    return compiled(kind(today), source)
+
+
 class ChatProgram:
     """A chat template and its fixed keywords, compiled twice.
 
@@ -60,8 +69,8 @@ class ChatProgram:
 
     def __init__(self, source: str, keywords: Keywords, today: datetime = DEFAULT_DATE) -> None:
         self.source, self.keywords = source, keywords
-        self._traced = compiled(TracedEnvironment(today), source)
-        self._plain = compiled(PlainEnvironment(today), source)
+        self._traced = _template(TracedEnvironment, today, source)
+        self._plain = _template(PlainEnvironment, today, source)
 
     def plain(self, given: ChatInput, *, prompt: bool = False) -> str:
         """The text as transformers renders it; ``prompt``: with the generation prompt."""

@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from chat_templates import FRAGMENTS, ORIGINAL, PATCHED
+from chat_templates import FRAGMENTS, ORIGINAL
 from chat_world import stored_conversations, turns
 from template_world import family_tokenizer, with_template
 from transformers.utils import chat_template_utils
 
-from pipeline_lib.chat.conversation import Pair
+from pipeline_lib.chat.conversation import Pair, Turns
 from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.chat.synthetic_rejections import with_rejected
 from pipeline_lib.records import Turn
 from pipeline_lib.templates import chatml
 from pipeline_lib.templates.chat_format import ChatML, ModelFormat, chat_format
+from pipeline_lib.templates.samples import CONTEXT_ONLY
 from pipeline_lib.token_caches.chatml_coder import ChatMLCoder
 from pipeline_lib.token_caches.fitted import NOTHING, REFUSED, TOO_LONG, Fitted, OverLength
 from pipeline_lib.token_caches.template_coder import SAMPLES, TemplateCoder
@@ -103,28 +104,24 @@ def test_our_own_template_gives_the_stream_of_the_fast_way(tmp_path: Path) -> No
         assert slow.amounts[name].tolist() == fast.amounts[name].tolist()
 
 
-@pytest.mark.parametrize("name", ORIGINAL)
-def test_a_row_is_the_text_of_the_template_and_its_mask_the_answers(
-    tmp_path: Path, name: str
+@pytest.fixture(scope="module")
+def families() -> dict[str, TemplateCoder]:
+    return {name: coder(family_tokenizer(name)) for name in ORIGINAL}
+
+
+def test_every_family_learns_its_answers_and_nothing_that_it_was_asked(
+    tmp_path: Path, families: dict[str, TemplateCoder]
 ) -> None:
-    """Of all families: rows are equal to transformers' own text, or counted with a reason."""
-    known = family_tokenizer(name)
-    talk = turns("Hello there", "Good day!", "And you?", "Fine.")
-    fitted = coder(known).sft(batch_of(tmp_path, talk), 4_000, "drop")
-    refused = sum(int(v.sum()) for k, v in fitted.flags.items() if k.startswith(REFUSED))
-    assert len(fitted.ids) or refused or fitted.flags[NOTHING].any()
-    for row in rows(fitted):
-        text, trained = texts(known, row)
-        assert "Hello there" in text
-        assert "Good day!" in trained or "Fine." in trained
-        assert "Hello" not in trained
-        assert "you?" not in trained
-
-
-def test_most_families_come_through(tmp_path: Path) -> None:
-    batch = batch_of(tmp_path, turns("Hello there", "Good day!", "And you?", "Fine."))
-    fitted = {name: coder(family_tokenizer(name)).sft(batch, 4_000, "drop") for name in ORIGINAL}
-    lost = {name for name, found in fitted.items() if not len(found.ids)}
+    batch, lost = batch_of(tmp_path, turns("Hello there", "Good day!", "And you?", "Fine.")), []
+    for name, found in families.items():
+        fitted = found.sft(batch, 4_000, "drop")
+        lost += [] if len(fitted.ids) else [name]
+        for row in rows(fitted):
+            text, trained = texts(family_tokenizer(name), row)
+            assert "Hello there" in text
+            assert "Good day!" in trained or "Fine." in trained
+            assert "Hello" not in trained
+            assert "you?" not in trained
     assert len(lost) <= 0.1 * len(ORIGINAL), lost
 
 
@@ -238,4 +235,56 @@ def test_ids_of_a_conversation_are_those_of_apply_chat_template(tmp_path: Path) 
         whole = known.reference.tokenizer.encode(text, add_special_tokens=False).ids
         known.reference.tokenizer.encode_special_tokens = True
         assert ids == whole, name
-    assert PATCHED
+
+
+WEATHER = {
+    "type": "function",
+    "function": {"name": "weather", "description": "Of a city", "parameters": {"type": "object"}},
+}
+
+
+def asked_for_weather(arguments: Any, answer: str = "Sunny.") -> Turns:
+    call = {"type": "function", "function": {"name": "weather", "arguments": arguments}}
+    called: Turn = {"role": "assistant", "content": "", "tool_calls": [call]}  # type: ignore[typeddict-item]
+    told = Turn(role="tool", content="25 degrees")
+    talk = [*turns("Sun?"), called, told, *turns(answer, first="assistant")]
+    return Turns(talk, tools=[WEATHER])
+
+
+@pytest.mark.parametrize("arguments", [{"city": "Köln"}, '{"city": "Köln"}'])
+def test_calls_are_learned_and_what_tools_say_is_not(tmp_path: Path, arguments: Any) -> None:
+    known = family_tokenizer("qwen3")
+    fitted = coder(known).sft(batch_of(tmp_path, asked_for_weather(arguments)), 900, "drop")
+    text = "".join(texts(known, row)[0] for row in rows(fitted))
+    trained = "".join(texts(known, row)[1] for row in rows(fitted))
+    assert '"description": "Of a city"' in text
+    assert '{"name": "weather", "arguments": {"city": "Köln"}}\n</tool_call><|im_end|>' in trained
+    assert "Sunny.<|im_end|>" in trained
+    assert "25 degrees" in text
+    assert "25 degrees" not in trained
+    assert "Of a city" not in trained
+
+
+def test_a_family_writes_a_call_or_what_it_does_not_is_counted(
+    tmp_path: Path, families: dict[str, TemplateCoder]
+) -> None:
+    batch, silent = batch_of(tmp_path, asked_for_weather({"city": "Köln"})), []
+    for name, found in families.items():
+        fitted = found.sft(batch, 4_000, "drop")
+        trained = "".join(texts(family_tokenizer(name), row)[1] for row in rows(fitted))
+        told = {r for r, v in fitted.flags.items() if v.any()}
+        counted = told & {CONTEXT_ONLY, NOTHING} or any(REFUSED in reason for reason in told)
+        if not counted and not ("weather" in trained and "Köln" in trained):
+            silent.append(name)
+    assert not silent
+
+
+def test_the_prompt_of_a_pair_may_end_with_what_a_tool_said(tmp_path: Path) -> None:
+    known, talk = family_tokenizer("qwen2_5"), asked_for_weather({"city": "Bonn"})
+    other = turns("Rain.", first="assistant")
+    pair = Pair(list(talk[:3]), list(talk[3:]), other, tools=[WEATHER])
+    fitted = coder(known).dpo(batch_of(tmp_path, pair), 900, "drop")
+    assert len(fitted.ids) == 1
+    chosen, mask = fitted.ids[0, 0], fitted.mask[0, 0]
+    assert known.decode(chosen[mask > 0].tolist()) == "Sunny.<|im_end|>"
+    assert "Of a city" in known.decode(chosen.tolist())
