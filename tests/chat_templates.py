@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pipeline_lib.templates.control_text import ControlTokens
-from pipeline_lib.templates.derived import Declared
+from pipeline_lib.templates.derived import Declared, Derivation
+from pipeline_lib.templates.families import declared_for
 from pipeline_lib.templates.model_template import ModelTemplate
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
@@ -33,8 +34,6 @@ LOOKS_LIKE_CONTROL = re.compile(
     r"|<\|\"\|>|<\w+\|\w*>"
 )
 """What a template writes that has the look of a control token: tests have few real tokenizers."""
-OMISSIONS = ("<think>\n", "<think>\n\n</think>\n\n", "<think></think>")
-STOPS = {"glm4moe": frozenset(("<|user|>", "<|observation|>"))}
 IN_PARTS = ("llava_next", "idefics3", "smolvlm")
 """Families whose contents are lists of parts."""
 
@@ -61,8 +60,7 @@ def control_of(source: str) -> ControlTokens:
 def model(name: str, *, declared: bool = True, patched: bool = False) -> ModelTemplate:
     """The original template of a family, or the one with marks written by hand."""
     source = (PATCHED if patched else ORIGINAL)[name].read_text()
-    omissions = OMISSIONS if declared else ()
-    known = Declared(omissions, STOPS.get(name, frozenset()) if declared else frozenset())
+    known = declared_for(source)[1] if declared else Declared()
     return ModelTemplate(source, control_of(source), KEYWORDS, known)
 
 
@@ -187,6 +185,15 @@ def shapes_for(name: str) -> dict[str, ChatInput]:
         [user(f"Hi {mark}no"), assistant(f"{mark}Hi {mark}"), user("q"), assistant("z")]
     )
     return {k: in_parts(v) for k, v in found.items()} if name in IN_PARTS else found
+
+
+@cache
+def derivation(name: str, shape: str) -> Derivation | None:
+    """A family's original template under a shape; None where it is refused."""
+    try:
+        return model(name).derive(shapes_for(name)[shape])
+    except TemplateRefused:
+        return None
 
 
 FRAGMENTS = (

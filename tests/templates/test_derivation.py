@@ -11,19 +11,19 @@ from chat_templates import (
     ORIGINAL,
     PATCHED,
     assistant,
+    derivation,
     header,
     in_parts,
     model,
     shapes_for,
     user,
 )
-from transformers.utils import chat_template_utils
+from hand_masks import marked, trained
 
 from pipeline_lib.templates.derived import Derivation
 from pipeline_lib.templates.model_template import ModelTemplate
-from pipeline_lib.tracing.program import DEFAULT_DATE, ChatInput
+from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
-from pipeline_lib.tracing.traced_values import with_reasoning_names
 
 WRITTEN_BY_THE_TEMPLATE = ("<｜tool▁outputs▁end｜>",)
 """Closes the results of tools: the template writes it before a model can."""
@@ -32,30 +32,11 @@ FINAL_EOS = ("phi3", "phi3_5")
 NOT_PROVEN = {"diffusion_gemma": "a second answer in a row has no header to be told from"}
 
 
-def marked(source: str, given: ChatInput) -> tuple[str, set[int]] | None:
-    """Text and trained characters by the hand-written marks; None where that template fails."""
-    template = chat_template_utils._compile_jinja_template(source)  # no public way with a date
-    template.globals["strftime_now"] = DEFAULT_DATE.strftime
-    messages = with_reasoning_names(given.messages)
-    keywords: dict[str, Any] = KEYWORDS | given.keywords
-    try:
-        text, spans = chat_template_utils._render_with_assistant_indices(
-            template, messages, given.tools, None, False, **keywords
-        )
-    except Exception:  # whatever a template does with a shape that it does not know
-        return None
-    return text, {place for low, high in spans for place in range(low, high)}
-
-
 def derived(template: ModelTemplate, given: ChatInput) -> Derivation | None:
     try:
         return template.derive(given)
     except TemplateRefused:
         return None
-
-
-def trained(found: Derivation) -> set[int]:
-    return {place for span in found.spans for place in range(span.start, span.stop)}
 
 
 def stretches(places: Iterable[int], text: str) -> list[str]:
@@ -84,7 +65,7 @@ def compare(name: str) -> Counter[str]:
     prompt = header(model(name), parts=name in IN_PARTS)
     for shape, given in shapes_for(name).items():
         theirs = marked(source, given)
-        either = (derived(model(name, patched=p), given) for p in (False, True) if theirs)
+        either = [derivation(name, shape), derived(model(name, patched=True), given)]
         ours = next((d for d in either if d and theirs and d.text == theirs[0]), None)
         seen["shapes"] += 1
         if theirs is None or ours is None:
