@@ -94,7 +94,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest tests first, so that no process ends with one of them alone."""
-    items.sort(key=lambda item: item.path.name != "test_notebook.py")
+    items.sort(key=lambda item: not item.path.name.startswith("test_notebook"))
 
 
 @pytest.hookimpl(optionalhook=True)

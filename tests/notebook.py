@@ -1,24 +1,20 @@
 """The project's notebook for tests: its cells, its functions, and small runs of it."""
 
+import contextlib
 import copy
 import json
+import logging
+import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PATH = ROOT / "full_llm_pipeline.ipynb"
 
 Notebook = Any
-
-
-class CellFailed(Exception):
-    """A cell raised; the text is its traceback."""
-
-
-class KernelDied(Exception):
-    """The kernel is gone."""
 
 
 def load() -> Notebook:
@@ -72,27 +68,44 @@ def small(
 
 
 def run(notebook: Notebook) -> str:
-    """Execute in the project folder; returns all text output. ``CellFailed``, ``KernelDied``."""
-    from nbclient import NotebookClient, exceptions
+    """Execute in the project folder; returns all text output."""
+    from nbclient import NotebookClient
 
     client = NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(ROOT)}})
-    try:
-        client.execute()
-    except exceptions.CellExecutionError as error:
-        raise CellFailed(str(error)) from error
-    except exceptions.DeadKernelError as error:
-        raise KernelDied from error
-    return text_of(notebook)
-
-
-def text_of(notebook: Notebook) -> str:
-    """All text a notebook's cells have printed."""
+    client.execute()
     cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
     return "".join(output.get("text", "") for cell in cells for output in cell.outputs)
 
 
+class Ended(NamedTuple):
+    """How a run of cells ended, negative if by a signal, and what it had printed."""
+
+    status: int
+    text: str
+
+
+def run_in_turn(notebooks: list[Notebook], folder: Path) -> list[Ended]:
+    """Execute one after another, each in a process of its own; ``folder`` gets what they print.
+
+    No kernel is started, so cells show nothing but what they print.
+    """
+    outputs = [folder / f"run-{n}.txt" for n in range(len(notebooks))]
+    cells = [[c.source for c in n.cells if c.cell_type == "code"] for n in notebooks]
+    job = {
+        "imports": source("imports"),
+        "runs": [(code, str(path)) for code, path in zip(cells, outputs, strict=True)],
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cell_runs"],
+        input=json.dumps(job), env={**os.environ, "MPLBACKEND": "Agg"}, cwd=ROOT,
+        stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    statuses = map(int, done.stdout.split())
+    return [Ended(s, path.read_text()) for s, path in zip(statuses, outputs, strict=True)]
+
+
 def kill_in(stage: str, at: int) -> str:
-    """Code that kills the kernel when a stage has reached ``at`` of its units."""
+    """Code that kills its process when a stage has reached ``at`` of its units."""
     return f"""
 import dataclasses, os, signal
 def _fatal(name, done, total):
@@ -119,7 +132,21 @@ def cells_until(cell_id: str, data_dir: Path, **parameters: Any) -> dict[str, An
     """The names that the code cells up to one of them leave, run in this process."""
     names: dict[str, Any] = {}
     run = small(data_dir, until=cell_id, **parameters)
-    for cell in run.cells:
-        if cell.cell_type == "code":
-            exec(cell.source, names)
+    with _logging_as_before():
+        for cell in run.cells:
+            if cell.cell_type == "code":
+                exec(cell.source, names)
     return names
+
+
+@contextlib.contextmanager
+def _logging_as_before() -> Iterator[None]:
+    """The notebook's cells set up logging for their own process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+        logging.getLogger("pipeline_lib").setLevel(logging.NOTSET)

@@ -3,6 +3,7 @@
 import ast
 import hashlib
 import re
+import shutil
 from pathlib import Path
 
 import notebook
@@ -58,9 +59,8 @@ def test_normalizers_are_at_most_twelve_lines() -> None:
 
 
 def test_a_vocabulary_that_can_not_be_stops_before_anything_is_made(tmp_path: Path) -> None:
-    run = notebook.small(tmp_path, until="normalize", VOCAB_SIZE=100)
-    with pytest.raises(notebook.CellFailed, match="vocab_size is 100; 261 is the smallest"):
-        notebook.run(run)
+    with pytest.raises(ValueError, match="vocab_size is 100; 261 is the smallest"):
+        notebook.cells_until("normalize", tmp_path, VOCAB_SIZE=100)
     assert not list(tmp_path.iterdir())
 
 
@@ -96,20 +96,19 @@ def test_a_second_run_reuses_everything_and_changes_no_byte(undisturbed: tuple[P
     assert contents(data_dir) == before
 
 
-def test_a_kernel_killed_twice_goes_on_and_ends_in_the_same_bytes(
+def test_a_run_killed_twice_goes_on_and_ends_in_the_same_bytes(
     undisturbed: tuple[Path, str], tmp_path: Path
 ) -> None:
+    data_dir, made = tmp_path / "data", shutil.ignore_patterns("cache", "shards")
+    shutil.copytree(undisturbed[0], data_dir, ignore=made)  # the sample alone
     often = {"SAVE_EVERY_SECONDS": 0.02, "until": "dpo-dataset"}
-    texts = []
-    for stage, at in (("shards", 1_500), ("sft", 1_500)):
-        run = notebook.small(tmp_path, extra=notebook.kill_in(stage, at), **often)
-        with pytest.raises(notebook.KernelDied):
-            notebook.run(run)
-        texts.append(notebook.text_of(run))
-    last = notebook.run(notebook.small(tmp_path, **often))
-    assert went_on_at(r"lane 0 goes on at row .*, ([\d,]+) rows visited", texts[1]) > 0
-    assert went_on_at(r"sft-\w+: resuming at conversation ([\d,]+)", last) > 0
-    assert contents(tmp_path) == contents(undisturbed[0])
+    deaths = [notebook.kill_in("shards", 1_500), notebook.kill_in("sft", 1_500), ""]
+    runs = [notebook.small(data_dir, extra=death, **often) for death in deaths]
+    first, second, last = notebook.run_in_turn(runs, tmp_path)
+    assert [first.status, second.status, last.status] == [-9, -9, 0], last.text
+    assert went_on_at(r"lane 0 goes on at row .*, ([\d,]+) rows visited", second.text) > 0
+    assert went_on_at(r"sft-\w+: resuming at conversation ([\d,]+)", last.text) > 0
+    assert contents(data_dir) == contents(undisturbed[0])
 
 
 def went_on_at(pattern: str, text: str) -> int:

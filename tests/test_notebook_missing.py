@@ -1,7 +1,5 @@
 """Run All without a source that was asked for: it stops, or every table says so."""
 
-import logging
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +16,6 @@ from pipeline_lib.errors import MissingSources
 from pipeline_lib.sampledata.schemas import SCHEMAS
 
 NAMES = ("soda", "dailydialog", "wildchat")
-
-
-@pytest.fixture(autouse=True)
-def logging_as_before() -> Iterator[None]:
-    """The notebook's cells set up logging for their own process."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    yield
-    root.handlers[:] = handlers
-    root.setLevel(level)
-    logging.getLogger("pipeline_lib").setLevel(logging.NOTSET)
 
 
 @pytest.fixture(autouse=True)
