@@ -11,13 +11,14 @@ sys.path.append(str(Path(__file__).resolve().parent.parent))
 import machine
 from alone import commits, memory, resume
 from bpe import bpe
+from chat_template import template
 from fit import fit
 from inputs import Inputs, resolve
 from loading import loading
 from prepare import prepare
 from training_datasets import flat, sft
 
-ALL = (prepare, commits, resume, memory, loading, sft, flat, bpe, fit)
+ALL = (prepare, commits, resume, memory, loading, sft, template, flat, bpe, fit)
 BENCHMARKS = {benchmark.__name__: benchmark for benchmark in ALL}
 
 

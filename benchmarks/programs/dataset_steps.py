@@ -2,7 +2,7 @@
 
 ``normalise`` stores the conversations, ``build`` makes three datasets with caches in ``output``,
 ``sft`` only one of them, ``open`` opens all that is complete. The last two print JSON with the
-seconds.
+seconds. ``history``: as for ``chat_format``; only a model's template has one.
 """
 
 import json
@@ -14,7 +14,15 @@ import awkward  # noqa: F401 (gigatoken imports it at its first call; imports ar
 from conversations import NAME, stored
 from given import arguments
 
-from pipeline_lib import CacheOptions, DPODataset, PretrainDataset, SFTDataset, load_tokenizer, mix
+from pipeline_lib import (
+    CacheOptions,
+    DPODataset,
+    PretrainDataset,
+    SFTDataset,
+    chat_format,
+    load_tokenizer,
+    mix,
+)
 
 OPENED = 7
 """How often each dataset is opened; the median counts."""
@@ -26,10 +34,11 @@ def datasets() -> dict[str, Callable[[], Sized]]:
     """What builds each dataset, or opens it when its cache is complete."""
     train, tokenizer = stored(given.conversations), load_tokenizer(given.tokenizer)
     cache, width = CacheOptions(given.output), given.width
+    form = chat_format(tokenizer, history=getattr(given, "history", "split"))
     mixture = mix(train, {NAME: 1.5}, seed=1)
     return {
         "PretrainDataset": lambda: PretrainDataset(mixture, tokenizer, cache, max_len=width),
-        "SFTDataset": lambda: SFTDataset(train, tokenizer, cache, max_len=width),
+        "SFTDataset": lambda: SFTDataset(train, tokenizer, cache, max_len=width, chat_format=form),
         "DPODataset": lambda: DPODataset(train, tokenizer, cache, max_len=width),
     }
 

@@ -14,6 +14,7 @@ from pipeline_lib.templates import chatml
 from pipeline_lib.templates.control_text import ControlTokens, control_tokens
 from pipeline_lib.templates.derived import Declared
 from pipeline_lib.templates.encoding import ENCODING_VERSION, special_ids
+from pipeline_lib.templates.families import declared_for
 from pipeline_lib.templates.model_template import METHOD_VERSION, ModelTemplate
 from pipeline_lib.templates.policies import ChatPolicy, History, Learn, Reasoning
 from pipeline_lib.tokenization.chat_files import DEFAULT
@@ -147,13 +148,14 @@ def chat_format(
         return ChatML(policy)
     source = source or chatml.TEMPLATE
     tools = tokenizer.chat.templates.get(TOOL_USE, source) if template == DEFAULT else source
+    family, declared = declared_for(source)
     return ModelFormat(
         source,
         tools,
         _keywords(tokenizer, keywords or {}),
         _control(tokenizer, source + tools),
-        Declared(),
-        None,
+        declared,
+        family,
         today or DEFAULT_DATE.date(),
         policy,
         tokenizer.token_id(document_end or _document_end(tokenizer)),
