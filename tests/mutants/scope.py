@@ -10,7 +10,7 @@ CONCERNS = {
     "commit": ("storage", "corpus.checkpoint", "corpus.restore", "corpus.shard_writer",
                "corpus.shard_cutter", "corpus.snapshot", "corpus.staging", "corpus.lane",
                "corpus.publish", "chat.store_writer", "token_caches.build"),
-    "masks": ("templates", "token_caches.rows"),
+    "masks": ("templates", "token_caches.rows", "token_caches.sample_rows"),
     "keys": ("digest", "chat.source_store", "chat.synthetic_rejections", "corpus.recipe",
              "corpus.resume_checks", "token_caches.caches", "token_caches.trained_tokenizer"),
     "counts": ("corpus.encoding", "corpus.manifest", "corpus.verify", "token_caches.counts",

@@ -1,0 +1,169 @@
+"""Samples: what is learned of a conversation, under every policy, and what is counted."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from chat_templates import control_of, model
+from chat_world import turns
+
+from pipeline_lib.records import Turn
+from pipeline_lib.templates.layouts import NO_TURN, LaidPiece
+from pipeline_lib.templates.model_template import ModelTemplate
+from pipeline_lib.templates.policies import ChatPolicy
+from pipeline_lib.templates.samples import CONTEXT_ONLY, REWRITTEN, Sample, SampleMaker
+from pipeline_lib.templates.turn_messages import form_of
+from pipeline_lib.tracing.program import ChatInput
+from pipeline_lib.tracing.trace import TemplateRefused
+
+THOUGHTS = "<think>\nhm\n</think>\n\n"
+SYSTEM = Turn(role="system", content="Be kind.")
+TALK = [SYSTEM, *turns("q one", "a one", "q two", "a two")]
+END = "<|im_end|>"
+
+
+def maker(name: str, **policy: Any) -> SampleMaker:
+    """Its layouts are the pieces themselves."""
+    template = model(name)
+
+    def as_they_are(pieces: Sequence[LaidPiece]) -> Any:
+        return list(pieces)
+
+    return SampleMaker(template, form_of(template.program), ChatPolicy(**policy), as_they_are)
+
+
+def trained(sample: Sample) -> str:
+    pieces: Any = sample.layout
+    return "".join(
+        text for text, piece in zip(sample.texts, pieces, strict=True) if piece.turn != NO_TURN
+    )
+
+
+def learned(name: str, talk: Sequence[Turn], **policy: Any) -> list[str]:
+    return [trained(sample) for sample in maker(name, **policy).samples(talk, None)]
+
+
+def test_one_sample_learns_every_answer_with_its_end() -> None:
+    (sample,) = maker("qwen2_5").samples(TALK, None)
+    assert trained(sample) == f"a one{END}a two{END}"
+    assert sample.text == model("qwen2_5").program.plain(ChatInput([{**turn} for turn in TALK]))
+    assert "".join(sample.data) == "Be kind.q onea oneq twoa two"
+
+
+def test_the_policy_decides_which_answers_are_learned() -> None:
+    assert learned("qwen2_5", TALK, learn="last message") == [f"a two{END}"]
+    assert learned("qwen2_5", TALK, learn="last turn") == [f"a two{END}"]
+
+
+def test_an_answer_that_its_data_set_excludes_is_context() -> None:
+    talk = [*TALK]
+    talk[2] = Turn(role="assistant", content="a one", learn=False)
+    assert learned("qwen2_5", talk) == [f"a two{END}"]
+    assert learned("qwen2_5", TALK) == [f"a one{END}a two{END}"]
+
+
+def test_the_end_of_a_cut_answer_is_not_learned() -> None:
+    talk = [*TALK[:-1], Turn(role="assistant", content="a tw", cut=True)]
+    assert learned("qwen2_5", talk) == [f"a one{END}a tw"]
+
+
+def test_a_rewritten_history_gives_each_answer_a_sample_as_when_it_is_last() -> None:
+    talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two", "s", "three")
+    found = maker("qwen3").samples(talk, None)
+    assert [trained(sample) for sample in found] == [
+        f"{THOUGHTS}one{END}", f"{THOUGHTS}two{END}", f"<think>\n\n</think>\n\nthree{END}",
+    ]  # fmt: skip
+    assert [len(sample.turns) for sample in found] == [2, 4, 6]
+    assert all(not sample.notes for sample in found)
+
+
+def test_only_answers_that_may_be_learned_get_a_sample() -> None:
+    talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two")
+    assert learned("qwen3", talk, learn="last message") == [f"{THOUGHTS}two{END}"]
+    silent = [turn if turn["role"] == "user" else {**turn, "learn": False} for turn in talk]
+    assert learned("qwen3", silent) == [""]
+
+
+def test_as_rendered_counts_what_it_can_not_learn() -> None:
+    talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two")
+    (sample,) = maker("qwen3", history="as rendered").samples(talk, None)
+    assert trained(sample) == f"{THOUGHTS}two{END}"
+    assert sample.notes == {REWRITTEN: 1, "reasoning that the template drops": 1}
+
+
+def test_an_answer_that_does_not_follow_the_prompt_is_counted() -> None:
+    source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    source += "{% if add_generation_prompt %}<|other|>{% endif %}"
+    template = ModelTemplate(source, control_of(source + "<|assistant|><|user|>"))
+    made = SampleMaker(template, form_of(template.program), ChatPolicy(), list)  # type: ignore[arg-type]
+    (sample,) = made.samples(turns("q", "a"), None)
+    assert sample.notes[CONTEXT_ONLY] == 1
+    assert trained(sample) == ""
+
+
+@pytest.mark.parametrize("name", ["qwen3", "llama3"])
+def test_reasoning_as_context_is_read_and_not_learned(name: str) -> None:
+    talk = turns("q", f"{THOUGHTS}one")
+    (text,) = learned(name, talk, reasoning="context")
+    assert "hm" not in text
+    assert text.startswith(("</think>", "\n</think>"))
+    assert "one" in text
+    (sample,) = maker(name, reasoning="context").samples(talk, None)
+    assert sample.text == maker(name).samples(talk, None)[0].text
+    assert "hm" in learned(name, talk)[0]
+
+
+def test_an_answer_without_reasoning_is_learned_whole_under_every_policy() -> None:
+    talk = turns("q", "plain", "r", f"{THOUGHTS}one")
+    (text,) = learned("llama3", talk, reasoning="context")
+    assert text.startswith("plain<|eot_id|></think>")
+
+
+def test_a_continuation_learns_nothing_of_its_prompt() -> None:
+    sample = maker("qwen2_5").continuation(TALK, None, 4)
+    assert trained(sample) == f"a two{END}"
+
+
+def test_a_whole_conversation_tells_the_turn_of_every_generated_character() -> None:
+    talk = [*TALK]
+    talk[2] = Turn(role="assistant", content="a one", learn=False)
+    sample = maker("qwen2_5", learn="last message").whole(talk, None)
+    assert trained(sample) == f"a one{END}a two{END}"
+
+
+def test_shorter_samples_begin_with_later_questions_and_keep_the_system_turn() -> None:
+    talk = [*TALK, *turns("q three", "a three")]
+    made = maker("qwen2_5")
+    (sample,) = made.samples(talk, None)
+    found = list(made.shorter(sample))
+    assert all(found)
+    texts = [trained(one) for one in found if one]
+    assert texts == [f"a two{END}a three{END}", f"a three{END}"]
+    assert all("Be kind." in one.text and "q one" not in one.text for one in found if one)
+
+
+def test_what_is_left_of_a_pair_ends_with_the_whole_continuation() -> None:
+    talk = [*TALK, *turns("q three", "a three")]
+    made = maker("qwen2_5")
+    found = list(made.shorter(made.continuation(talk, None, 4)))
+    assert [trained(one) for one in found if one] == [f"a two{END}a three{END}"]
+
+
+def test_a_template_that_drops_a_call_or_an_answer_refuses_the_conversation() -> None:
+    function = {"name": "f", "arguments": {"a": "b"}}
+    call: Any = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [{"type": "function", "function": function}],
+    }
+    told = Turn(role="tool", content="c")
+    with pytest.raises(TemplateRefused, match="template"):
+        maker("llama3").samples([*turns("q"), call, told, *turns("x", first="assistant")], None)
+
+
+def test_a_layout_is_made_once_for_all_conversations_of_a_skeleton() -> None:
+    made = maker("qwen2_5")
+    layouts = [made.samples(turns(*words), None)[0].layout for words in ("ab", "cd", "ef")]
+    assert layouts[1] is layouts[2]
+    other = made.samples([*turns("a"), Turn(role="assistant", content="b", learn=False)], None)[0]
+    assert trained(other) == ""
