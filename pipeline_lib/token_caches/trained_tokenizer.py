@@ -18,11 +18,11 @@ from pipeline_lib.storage.keyed_folder import Key, KeyedFolder, Record
 from pipeline_lib.storage.stored_folders import explain
 from pipeline_lib.templates.chatml import TEMPLATE
 from pipeline_lib.tokenization.bpe_training import TrainingFacts, check_vocab_size, train_bpe
-from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, PAD
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, IM_END, PAD
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 
 KIND = "tokenizer"
-FILE, CONFIG = "tokenizer.json", "tokenizer_config.json"
+FILE, CONFIG, GENERATION = "tokenizer.json", "tokenizer_config.json", "generation_config.json"
 BUDGET = 256 << 20
 """The default limit of training text, in bytes."""
 TRAINING_VERSION = 2
@@ -35,6 +35,12 @@ SETTINGS = {
     "clean_up_tokenization_spaces": False,
 }
 """The content of ``tokenizer_config.json``, which ``transformers`` reads."""
+STOPS = {
+    "eos_token_id": [CONTROL_TOKENS.index(token) for token in (IM_END, ENDOFTEXT)],
+    "pad_token_id": CONTROL_TOKENS.index(PAD),
+}
+"""The content of ``generation_config.json``: a model that is saved in a copy of the folder ends its
+text with its turn, or with its document."""
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +59,8 @@ def train_tokenizer(
 
     ``vocab_size``: number of ids, with the 256 byte symbols and the control tokens. ``max_bytes``:
     train on at most that many bytes of text. Returns a ``NamedTuple``: ``tokenizer``, ``folder``
-    (with ``tokenizer.json`` and ``tokenizer_config.json``), ``explanation``.
+    (with ``tokenizer.json``, ``tokenizer_config.json`` and ``generation_config.json``, which tells
+    ``generate`` of ``transformers`` where to stop), ``explanation``.
 
     If the texts have too few pairs to merge, there are fewer ids, and the log warns. ``ValueError``
     if ``vocab_size`` has no room for bytes and control tokens, or ``max_bytes`` is below 1;
@@ -86,7 +93,7 @@ def _key(mixture: Mixture, vocab_size: int, max_bytes: int) -> Key:
         "vocab_size": vocab_size,
         "max_bytes": max_bytes,
         "max_bytes_selects": "start of the mixture's seeded order",
-        "settings": digest.of_json(SETTINGS),
+        "settings": digest.of_json({CONFIG: SETTINGS, GENERATION: STOPS}),
         "texts_fp": mixture.fingerprint,
     }
 
@@ -99,6 +106,7 @@ def _trained(
             return writer.record
         result = train_bpe(mixture.contents(max_bytes), vocab_size)
         writer.write(FILE, result.json)
-        writer.write(CONFIG, json.dumps(SETTINGS, indent=2).encode())
+        for name, content in ((CONFIG, SETTINGS), (GENERATION, STOPS)):
+            writer.write(name, json.dumps(content, indent=2).encode())
         writer.advance(1, result.facts)
         return writer.commit(complete=True)

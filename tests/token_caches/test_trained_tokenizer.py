@@ -1,5 +1,6 @@
 """The tokenizer of a mixture: trained once, loaded after, trained again when the texts change."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from pipeline_lib.templates.chatml import RENDERED_ROLES, TEMPLATE, render
 from pipeline_lib.templates.encoding import encode_turns, template_for
 from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
 from pipeline_lib.tokenization.chat_files import ChatFiles
-from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, PAD
+from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, IM_END, IM_SEP, PAD
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 
@@ -86,7 +87,9 @@ def test_a_changed_file_is_refused_with_the_way_out(mixture: Mixture, tmp_path: 
         train_tokenizer(mixture, cache_options, vocab_size=290)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "tokenizer_config.json"])
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "tokenizer_config.json", "generation_config.json"]
+)
 def test_a_missing_file_is_refused_too(mixture: Mixture, tmp_path: Path, name: str) -> None:
     cache_options = CacheOptions(tmp_path)
     (train_tokenizer(mixture, cache_options, vocab_size=290).folder / name).unlink()
@@ -151,6 +154,32 @@ def test_a_prompt_for_generation_opens_an_assistant_turn(transformers_tokenizer:
         numbered_chat(1)[:1], tokenize=False, add_generation_prompt=True
     )
     assert text == render(numbered_chat(1)[:1]) + "<|im_start|>assistant<|im_sep|>"
+
+
+def model_that_says(token: int, vocab_size: int) -> Any:
+    """A model with random weights whose head prefers one token, whatever it reads."""
+    from transformers import PhiConfig, PhiForCausalLM
+
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1}
+    model = PhiForCausalLM(PhiConfig(vocab_size=vocab_size, num_attention_heads=2, **sizes))
+    model.lm_head.bias.data[token] = 99.0
+    return model
+
+
+@pytest.mark.parametrize(("said", "stops"), [(IM_END, True), (ENDOFTEXT, True), (IM_SEP, False)])
+def test_a_model_beside_it_stops_behind_its_turn_and_behind_its_document(
+    trained: TrainedTokenizer, tmp_path: Path, said: str, stops: bool
+) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    token = trained.tokenizer.token_id(said)
+    model_that_says(token, trained.tokenizer.vocab_bound).save_pretrained(tmp_path)
+    shutil.copytree(trained.folder, tmp_path, dirs_exist_ok=True)
+    model = AutoModelForCausalLM.from_pretrained(tmp_path)
+    text = model.generate(torch.tensor([[5, 6, 7]]), max_new_tokens=6, do_sample=False)
+    assert text[0, 3:].tolist() == [token] * (1 if stops else 6)
+    assert model.generation_config.pad_token_id == trained.tokenizer.token_id(PAD)
 
 
 def test_texts_with_too_few_pairs_give_fewer_ids_and_a_warning_with_both_numbers(
