@@ -82,7 +82,6 @@ class ModelFormat:
             "chat_template": digest.of_json([self.source, self.tool_source]),
             "chat_keywords": self.keywords,
             "control_tokens": sorted(self.control.texts),
-            "family": self.family,
             "omissions": list(self.declared.omissions),
             "stops": sorted(self.declared.stops),
             "today": self.today.isoformat(),

@@ -99,6 +99,16 @@ def test_whatever_decides_ids_or_masks_is_in_the_key(changed: str) -> None:
     assert model_format(QWEN).key(QWEN) == before
 
 
+def test_a_key_has_these_fields() -> None:
+    marks = {"im_start_id", "im_sep_id", "im_end_id", "pad_id", "eos_id"}
+    own = {"encoding_version", "probe_render", "mask_policy", "learn"}
+    assert set(chat_format(tokenizer()).key(tokenizer())) == marks | own
+    source = {"chat_template", "chat_keywords", "control_tokens", "omissions", "stops", "today"}
+    policy = {"learn", "reasoning", "history"}
+    versions, ids = {"method_version", "encoding_version"}, {"eos_id", "pad_id"}
+    assert set(model_format(QWEN).key(QWEN)) == source | policy | versions | ids
+
+
 def test_the_control_tokens_and_what_is_declared_are_in_the_key() -> None:
     found = model_format(QWEN)
     fewer = dataclasses.replace(found.control, texts=found.control.texts - {"<think>"})

@@ -21,6 +21,7 @@ from chat_world import (
 )
 from crashes import seam, survives
 from gigatoken import gigatoken_rs
+from template_world import family_tokenizer
 from tokenizers import AddedToken, models, pre_tokenizers
 from tokenizers import Tokenizer as ReferenceTokenizer
 
@@ -287,6 +288,19 @@ def test_a_build_that_crashed_anywhere_ends_with_the_bytes_of_one_that_did_not(
         assert not survives(lambda root=root: build(root), at, torn=True)
         with seam():
             assert contents(build(root).folder) == expected
+
+
+def test_under_a_models_template_too_only_the_conversations_decide_the_bytes(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = family_tokenizer("qwen3")
+    for make_cache in (sft_cache, dpo_cache):
+        whole = make_cache(CacheOptions(tmp_path / "a"), train, known, max_len=100)
+        monkeypatch.setattr(caches, "BATCHES", {"sft": 3, "dpo": 3})
+        parts = make_cache(CacheOptions(tmp_path / "b"), train, known, max_len=100)
+        assert contents(parts.folder) == contents(whole.folder)
+        assert whole.size(f"{whole.record.key['kind']}_ids.bin")
+        monkeypatch.undo()
 
 
 def test_how_many_conversations_are_written_at_a_time_changes_nothing(

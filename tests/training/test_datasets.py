@@ -17,6 +17,7 @@ from chat_world import (
     wide_tokenizer,
 )
 from published_folders import publish
+from template_world import family_tokenizer
 from torch.utils.data import DataLoader
 
 from pipeline_lib.chat.conversation import Pair
@@ -24,6 +25,7 @@ from pipeline_lib.chat.mixture import mix
 from pipeline_lib.chat.store import Conversations
 from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.templates.chat_format import chat_format
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.tokenization.control_tokens import ENDOFTEXT, IM_END, PAD
 from pipeline_lib.training.chat_datasets import (
@@ -58,6 +60,29 @@ def test_pretraining_has_no_loss_on_what_is_not_to_be_learned(tmp_path: Path) ->
     assert sorted(tokenizer().decode(ids[labels == -100].tolist()).split(IM_END)) == ["", "", "BAD"]
     assert torch.equal(ids[labels != -100], labels[labels != -100])
     assert tokenizer().decode(ids.tolist()) == "".join(t + ENDOFTEXT for t in mixture.texts)
+
+
+def test_a_models_template_makes_all_three_datasets(tmp_path: Path) -> None:
+    known = family_tokenizer("qwen3")
+    chat = turns("2+2?", "<think>\nhm\n</think>\n\n4", "3+3?", "<think>\nha\n</think>\n\n6")
+    chats = [chat, numbered_chat(1), document("A text.")]
+    kept = stored_conversations(tmp_path / "in", {"chats": chats, "pairs": [PAIR]}).train
+    cache, form = CacheOptions(tmp_path), chat_format(known, learn="last turn")
+    both = {"max_len": 90, "chat_format": form}
+    for _ in range(2):  # built, then used as it is
+        sft = SFTDataset(kept, known, cache, **both)  # type: ignore[arg-type]
+        dpo = DPODataset(kept, known, cache, pairs="real", **both)  # type: ignore[arg-type]
+        stream = PretrainDataset(mix(kept, {}, seed=1), known, cache, max_len=5, chat_format=form)
+    assert sft.explain().endswith("used as it is")
+    learned = [known.decode(row["input_ids"][row["labels"] != -100].tolist()) for row in list(sft)]
+    assert any("ha\n</think>\n\n6" in text for text in learned)
+    assert not any("hm" in text for text in learned)
+    chosen, loss, *_ = dpo[0]
+    assert known.decode(chosen[loss > 0].tolist()).endswith("good<|im_end|>")
+    ids = torch.cat([stream[row]["input_ids"] for row in range(len(stream))])
+    assert "A text.<|endoftext|>" in known.decode(ids.tolist())
+    plain = SFTDataset(kept, known, cache, max_len=90)
+    assert plain.fingerprint != sft.fingerprint
 
 
 @pytest.mark.parametrize("kind", ["pretrain", "sft", "dpo"])
