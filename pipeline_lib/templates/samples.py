@@ -6,8 +6,8 @@ conversation has gone on, there is one sample for each turn that is learned (see
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from pipeline_lib.records import Turn
 from pipeline_lib.templates.layouts import NO_TURN, LaidPiece, Layout
@@ -29,8 +29,7 @@ Tools = list[Any] | None
 MakeLayout = Callable[[Sequence[LaidPiece]], Layout]
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(NamedTuple):
     """What is to be learned of a rendering: the messages, and those whose end mark is not."""
 
     turns: frozenset[int]
@@ -45,8 +44,7 @@ class Wanted:
         return Wanted(*sides)
 
 
-@dataclass(frozen=True)
-class Sample:
+class Sample(NamedTuple):
     """One sample: its pieces, and the turns and tools that it was made of.
 
     ``trusted``: for each text, whether it is the template's. ``notes``: what is to be counted.
@@ -54,9 +52,9 @@ class Sample:
     """
 
     layout: Layout
-    texts: Sequence[str]
     trusted: Sequence[bool]
     notes: Counter[str]
+    texts: Sequence[str]
     turns: Turns
     tools: Tools
     wanted: Wanted
@@ -73,6 +71,14 @@ class Sample:
         return [text for text, ours in zip(self.texts, self.trusted, strict=True) if not ours]
 
 
+class Prepared(NamedTuple):
+    """What a sample has in common with all others of its skeleton: see ``Sample``."""
+
+    layout: Layout
+    trusted: Sequence[bool]
+    notes: Counter[str]
+
+
 class SampleMaker:
     """Makes the samples of conversations for one template and policy."""
 
@@ -81,7 +87,7 @@ class SampleMaker:
     ) -> None:
         self._template, self._form, self._policy = template, form, policy
         self._make_layout = layout
-        self._layouts: dict[tuple[Skeleton, Wanted], tuple[Layout, list[bool]]] = {}
+        self._known: dict[tuple[Skeleton, Wanted], Prepared] = {}
 
     def samples(self, turns: Turns, tools: Tools) -> list[Sample]:
         """The samples of a conversation; ``TemplateRefused`` if one can not be made."""
@@ -99,15 +105,13 @@ class SampleMaker:
         wanted = self._wanted(turns)
         later = frozenset(turn for turn in wanted.turns if turn >= first)
         made = self._made(turns, tools, Wanted(later, wanted.cut))
-        return replace(made, fixed=first)
+        return made._replace(fixed=first)
 
     def whole(self, turns: Turns, tools: Tools) -> Sample:
         """A whole conversation; everything that is generated counts as learned."""
         found, every = self._pieces(turns, tools), Wanted(frozenset(range(len(turns))))
-        _check_dropped(found.facts, turns)
-        layout, trusted = self._layout(found, every)
-        notes = _notes(found.facts, turns, every.turns)
-        return Sample(layout, found.texts, trusted, notes, turns, tools, every, len(turns))
+        ready = self._prepared(found, turns, every, _laid)
+        return Sample(*ready, found.texts, turns, tools, every, len(turns))
 
     def shorter(self, sample: Sample) -> Iterator[Sample | None]:
         """The sample without its oldest turns, up to a user turn, fewer with each step.
@@ -128,11 +132,8 @@ class SampleMaker:
             return None
 
     def _wanted(self, turns: Turns) -> Wanted:
-        learned = self._policy.learned([turn["role"] for turn in turns])
-        return Wanted(
-            frozenset(n for n in learned if turns[n].get("learn", True)),
-            frozenset(n for n, turn in enumerate(turns) if turn.get("cut")),
-        )
+        flags = [(t["role"], t.get("learn", True), t.get("cut", False)) for t in turns]
+        return _wanted(self._policy, tuple(flags))
 
     def _pieces(self, turns: Turns, tools: Tools) -> ProvenText:
         return self._template.pieces(ChatInput(messages_of(turns, self._form), tools))
@@ -141,28 +142,48 @@ class SampleMaker:
         return self._sample(self._pieces(turns, tools), turns, tools, wanted)
 
     def _sample(self, found: ProvenText, turns: Turns, tools: Tools, wanted: Wanted) -> Sample:
-        _check_dropped(found.facts, turns)
-        notes = _notes(found.facts, turns, wanted.turns)
-        shown = Wanted(wanted.turns - set(found.facts.rewritten), wanted.cut)
+        fixed = len(turns) - 1
         if self._policy.reasoning == "context" and _inside_contents(turns, self._form):
-            pieces = _without_reasoning(_laid(found, shown), found)
-            layout, texts = self._make_layout(pieces), [piece.text for piece in pieces]
-            trusted = [piece.trusted for piece in pieces]
-        else:
-            (layout, trusted), texts = self._layout(found, shown), found.texts
-        return Sample(layout, texts, trusted, notes, turns, tools, wanted, len(turns) - 1)
+            pieces = _without_reasoning(found, _shown(found, wanted))
+            ready = self._prepare(found, turns, wanted, pieces)
+            return Sample(*ready, [piece.text for piece in pieces], turns, tools, wanted, fixed)
+        lay = _laid_shown if self._policy.reasoning == "train" else _behind_reasoning
+        ready = self._prepared(found, turns, wanted, lay)
+        return Sample(*ready, found.texts, turns, tools, wanted, fixed)
 
-    def _layout(self, found: ProvenText, wanted: Wanted) -> tuple[Layout, list[bool]]:
-        key = None if found.skeleton is None else (found.skeleton, wanted)
-        known = None if key is None else self._layouts.get(key)
-        if known is None:
-            pieces = _laid(found, wanted)
-            if self._policy.reasoning == "context":
-                pieces = _behind_reasoning(pieces, found)
-            known = self._make_layout(pieces), [piece.trusted for piece in pieces]
-            if key is not None:
-                self._layouts[key] = known
-        return known
+    def _prepared(
+        self,
+        found: ProvenText,
+        turns: Turns,
+        wanted: Wanted,
+        lay: Callable[[ProvenText, Wanted], list[LaidPiece]],
+    ) -> Prepared:
+        """What is the same for all conversations of a skeleton is made once."""
+        if found.skeleton is None:
+            return self._prepare(found, turns, wanted, lay(found, wanted))
+        key = found.skeleton, wanted
+        if key not in self._known:
+            self._known[key] = self._prepare(found, turns, wanted, lay(found, wanted))
+        return self._known[key]
+
+    def _prepare(
+        self, found: ProvenText, turns: Turns, wanted: Wanted, pieces: list[LaidPiece]
+    ) -> Prepared:
+        _check_dropped(found.facts, turns)
+        trusted = [piece.trusted for piece in pieces]
+        return Prepared(
+            self._make_layout(pieces), trusted, _notes(found.facts, turns, wanted.turns)
+        )
+
+
+@lru_cache(maxsize=4_096)
+def _wanted(policy: ChatPolicy, turns: tuple[tuple[str, bool, bool], ...]) -> Wanted:
+    """By role, ``learn`` and ``cut`` of each turn: most conversations have them alike."""
+    learned = policy.learned([role for role, _, _ in turns])
+    return Wanted(
+        frozenset(n for n in learned if turns[n][1]),
+        frozenset(n for n, (_, _, cut) in enumerate(turns) if cut),
+    )
 
 
 def _check_dropped(facts: Facts, turns: Turns) -> None:
@@ -200,8 +221,18 @@ def _unlearned(piece: LaidPiece) -> LaidPiece:
     return LaidPiece(piece.text, piece.trusted, NO_TURN)
 
 
-def _behind_reasoning(pieces: list[LaidPiece], found: ProvenText) -> list[LaidPiece]:
+def _shown(found: ProvenText, wanted: Wanted) -> Wanted:
+    """Without the turns that the history writes otherwise than they are generated."""
+    return wanted._replace(turns=wanted.turns - set(found.facts.rewritten))
+
+
+def _laid_shown(found: ProvenText, wanted: Wanted) -> list[LaidPiece]:
+    return _laid(found, _shown(found, wanted))
+
+
+def _behind_reasoning(found: ProvenText, wanted: Wanted) -> list[LaidPiece]:
     """Nothing of a turn up to the end of its reasoning is learned."""
+    pieces = _laid_shown(found, wanted)
     ends: dict[int | None, int] = {}
     for number, kind in enumerate(found.kinds):
         if kind.field in REASONING_FIELDS:
@@ -219,8 +250,9 @@ def _inside_contents(turns: Turns, form: MessageForm) -> bool:
     )
 
 
-def _without_reasoning(pieces: list[LaidPiece], found: ProvenText) -> list[LaidPiece]:
+def _without_reasoning(found: ProvenText, wanted: Wanted) -> list[LaidPiece]:
     """The same where the reasoning stands inside the content: that piece is cut in two."""
+    pieces = _laid(found, wanted)
     out: list[LaidPiece] = []
     open_turns = {
         kind.turn

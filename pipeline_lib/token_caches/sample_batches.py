@@ -95,7 +95,7 @@ class SampleReader:
         """Texts that answer nobody, as they are, without a template."""
         text = "".join(turn["content"] for turn in turns)
         wanted = Wanted(frozenset())
-        return Sample(self._document, [text], [False], Counter(), turns, None, wanted, len(turns))
+        return Sample(self._document, [False], Counter(), [text], turns, None, wanted, len(turns))
 
     def encode(self, samples: Sequence[Sample]) -> EncodedPieces:
         """Ids of samples; some are compared with the ids of their whole text."""
