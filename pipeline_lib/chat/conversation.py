@@ -193,7 +193,9 @@ def unknown_role(role: object) -> str:
 
 
 def _content_notes(turns: list[Turn]) -> Iterator[str]:
-    if any("<|" in text and _MARKER.search(text) for turn in turns for text in _texts(turn)):
+    texts = [turn["content"] for turn in turns]
+    texts += [tool_fields(turn).decode() for turn in turns if len(turn) > 2]
+    if any("<|" in text and _MARKER.search(text) for text in texts):
         yield MARKER_NOTE
     if any(turn["role"] == "assistant" and turn["content"].startswith(THINK) for turn in turns):
         yield THOUGHT_NOTE
@@ -201,14 +203,10 @@ def _content_notes(turns: list[Turn]) -> Iterator[str]:
         yield UNLEARNED_NOTE
 
 
-def _texts(turn: Turn) -> Iterator[str]:
-    yield turn["content"]
-    if fields := tool_fields(turn):
-        yield fields.decode()
-
-
 def tool_fields(turn: Turn) -> bytes:
     """``TOOL_FIELDS`` of a turn as compact JSON; nothing for a turn that has none of them."""
+    if len(turn) == 2:  # role and content, as of nearly all turns
+        return b""
     found = {key: turn[key] for key in TOOL_FIELDS if key in turn}  # type: ignore[literal-required]
     return as_json(found) if found else b""
 

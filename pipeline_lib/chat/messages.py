@@ -123,24 +123,20 @@ def _read_turn(message: Any, notes: dict[str, None]) -> Turn:
     if not isinstance(message, Mapping):
         raise Reject(f"a turn is not a message ({type(message).__name__})")
     name, given = _first(message, _ROLE_KEYS), _first(message, _CONTENT_KEYS)
-    calls, role = list[ToolCall](), ALIASES.get(plain_name(name))
-    if plain_name(name) in _CALL_ROLES and (calls := calls_in_content(given, notes)):
-        role, given = "assistant", ""
-    if role is None:
+    role = ALIASES.get(str(name)) or ALIASES.get(plain_name(name))
+    if role is not None:
+        return _read_as(role, message, given, notes, [])
+    calls = calls_in_content(given, notes) if plain_name(name) in _CALL_ROLES else []
+    if not calls:
         raise Reject(unknown_role(name))
-    turn, learn = _read_as(role, message, given, notes, calls)
-    if not learn:
-        turn["learn"] = False
-    return turn
+    return _read_as("assistant", message, "", notes, calls)
 
 
 def _read_as(
     role: str, message: Mapping[str, Any], given: Any, notes: dict[str, None], calls: list[ToolCall]
-) -> tuple[Turn, bool]:
-    """The turn of a message whose role is known, and whether it is to be learned.
-
-    ``given``: its content. ``calls``: those that were its content.
-    """
+) -> Turn:
+    """The turn of a message whose role is known. ``given``: its content. ``calls``: those that its
+    content was."""
     spoken = role == "assistant"
     keys = (_ROLE_KEYS, _CONTENT_KEYS, _THOUGHT_KEYS if spoken else ())
     used = [key for family in keys for key in _same(message, family)]
@@ -159,7 +155,9 @@ def _read_as(
             turn["tool_calls"] = calls
         reasoning = (content.reasoning, _first(message, _THOUGHT_KEYS))
         turn["content"] = _with_reasoning(content.text, reasoning, calls=bool(calls))
-    return turn, fields.learn or not spoken
+        if not fields.learn:
+            turn["learn"] = False
+    return turn
 
 
 def _first(message: Mapping[str, Any], keys: Iterable[str]) -> Any:

@@ -25,6 +25,7 @@ from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, ROLES, Turn, TurnBatc
 _TURN = ("role", "content", "learn", "fields")
 _NUMBERS = [("prompt", pa.int32()), ("characters", pa.int64()), ("document", pa.int8())]
 _WITH_TOOLS = 1 << 31  # no prompt has as many turns
+_WITH_FIELDS = 4  # beside the bits of ``learn``
 
 
 class RowTurns(NamedTuple):
@@ -43,12 +44,12 @@ def in_columns(rows: Iterable[RowTurns]) -> TurnBatch:
     contents, fields, tools = list[bytes](), list[bytes](), list[bytes]()
     roles: list[NDArray[np.int8]] = [np.empty(0, np.int8)]
     learn, offsets = [roles[0]], [0]
-    for row in rows:
-        contents += row.contents
-        roles.append(row.roles)
-        learn.append(row.learn)
-        fields += row.fields
-        tools.append(row.tools)
+    for texts, codes, learned, more, offered in rows:
+        contents += texts
+        roles.append(codes)
+        learn.append(learned)
+        fields += more
+        tools.append(offered)
         offsets.append(len(contents))
     ends = np.array(offsets, np.int64)
     return TurnBatch(contents, np.concatenate(roles), np.concatenate(learn), ends, fields, tools)
@@ -123,7 +124,7 @@ def encode_part(conversations: Sequence[Turns | Pair]) -> pa.Buffer:
         [int(is_document(whole(c))) for c in conversations],
     )
     tools = [as_json(c.tools) if c.tools else b"" for c in conversations]
-    fields = [[tool_fields(turn) for turns in side for turn in turns] for side in sides]
+    fields = [[tool_fields(t) if len(t) > 2 else b"" for turns in s for t in turns] for s in sides]
     extended = any(tools) or any(map(any, fields))
     columns = {
         "turns": _turn_column(sides[0], fields[0] if extended else None),
@@ -165,15 +166,17 @@ def conversation_bytes(conversation: Turns | Pair) -> bytes:
     """
     pair = conversation if isinstance(conversation, Pair) else Pair([], [], [])
     tools = as_json(conversation.tools) if conversation.tools else b""
-    out = [(len(pair.prompt) | _WITH_TOOLS * bool(tools)).to_bytes(4, "little")]
-    out += _sized(tools) if tools else ()
+    prompt = len(pair.prompt) | _WITH_TOOLS if tools else len(pair.prompt)
+    out = [prompt.to_bytes(4, "little"), *(_sized(tools) if tools else ())]
     for turns in (whole(conversation), pair.rejected):
         out.append(len(turns).to_bytes(4, "little"))
         for turn in turns:
-            fields = tool_fields(turn)
-            kind = bytes([ROLES.index(turn["role"]), learn_bits(turn) | 4 * bool(fields)])
-            out += [kind, *_sized(turn["content"].encode())]
-            out += _sized(fields) if fields else ()
+            content, fields = turn["content"].encode(), tool_fields(turn)
+            bits = learn_bits(turn) | _WITH_FIELDS if fields else learn_bits(turn)
+            kind = bytes([ROLES.index(turn["role"]), bits])
+            out += [kind, len(content).to_bytes(8, "little"), content]
+            if fields:
+                out += _sized(fields)
     return b"".join(out)
 
 
@@ -211,14 +214,12 @@ class TurnColumn:
     def row(self, row: int) -> RowTurns:
         """One conversation."""
         start, stop = self._first[row : row + 2].tolist()
-        fields = self._fields.read(start, stop) if self._fields else [b""] * (stop - start)
-        return RowTurns(
-            self._contents.read(start, stop),
-            self._roles[start:stop],
-            self._learn[start:stop],
-            fields,
-            self._tools.read(row, row + 1)[0] if self._tools else b"",
-        )
+        if start == stop and self._tools is None:
+            return RowTurns([], self._roles[:0], self._learn[:0], [])
+        contents = self._contents.read(start, stop)
+        fields = self._fields.read(start, stop) if self._fields else [b""] * len(contents)
+        tools = self._tools.read(row, row + 1)[0] if self._tools else b""
+        return RowTurns(contents, self._roles[start:stop], self._learn[start:stop], fields, tools)
 
 
 class Part:

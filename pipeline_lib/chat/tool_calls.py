@@ -33,6 +33,8 @@ def calls_of(message: Mapping[str, Any], notes: dict[str, None]) -> list[ToolCal
     Notes name what is not read. ``Reject`` for a call without a name, for arguments that are
     neither an object nor text, and for two fields with different calls.
     """
+    if message.get(CALLS) is None and message.get(OLD_CALL) is None:
+        return []
     held = [message[key] for key in (CALLS, OLD_CALL) if not blank(message.get(key))]
     found = [_read_calls(value, notes) for value in held]
     if len(found) == 2 and [c["function"] for c in found[0]] != [c["function"] for c in found[1]]:

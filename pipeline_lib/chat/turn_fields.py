@@ -45,6 +45,9 @@ class TurnFields(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
+_NOTHING_SAID = TurnFields()
+
+
 def read_fields(
     message: Mapping[str, Any], used: Collection[str], *, assistant: bool
 ) -> TurnFields:
@@ -55,6 +58,8 @@ def read_fields(
     has no effect, because they are never learned.
     """
     others = [key for key in message if key not in used and not blank(message[key])]
+    if not others:
+        return _NOTHING_SAID
     learn, refusal, notes = True, "", list[str]()
     for key in others:
         lowered = plain_name(key)

@@ -28,7 +28,7 @@ def check_order(turns: Sequence[Turn]) -> None:
         raise Reject("a system turn is not first")
     if "assistant" not in roles:
         raise Reject("no assistant turn")
-    if "tool" in roles or any("tool_calls" in turn for turn in body):
+    if "tool" in roles or [turn for turn in body if "tool_calls" in turn]:
         _check_tool_turns(body)
     elif any(left == right for left, right in pairwise(roles)):
         raise Reject("same role twice in a row")
