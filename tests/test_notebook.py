@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import json
 import re
 import shutil
 from pathlib import Path
@@ -14,12 +15,17 @@ from pipeline_lib.machine import folder_bytes
 
 
 def contents(data_dir: Path) -> dict[str, str]:
-    """SHA-256 of all token files and shards below a data folder."""
+    """SHA-256 of all token files and shards below a data folder, and what was counted of them."""
     kept = (".bin", ".npy", ".arrow", "tokenizer.json")
-    files = [path for path in sorted(data_dir.rglob("*")) if path.name.endswith(kept)]
+    found = {path: path.read_bytes() for path in data_dir.rglob("*") if path.name.endswith(kept)}
+    for path in (
+        p for k in ("pretrain", "sft", "dpo") for p in data_dir.glob(f"cache/{k}-*/meta*")
+    ):
+        record = json.loads(path.read_bytes())
+        found[path] = json.dumps([record["done"], record["details"]]).encode()
     return {
-        path.relative_to(data_dir).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in files
+        path.relative_to(data_dir).as_posix(): hashlib.sha256(data).hexdigest()
+        for path, data in found.items()
     }
 
 
