@@ -4,22 +4,30 @@ Nothing is guessed. A turn starts where the text that the generation prompt adds
 the turn does not begin with that text, or with a variant that is declared, it is context only.
 """
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline_lib.templates.control_text import ControlTokens
 from pipeline_lib.templates.derived import Declared, Derivation, Run, TrainedSpan, runs_of
-from pipeline_lib.templates.generation_prompt import GenerationPrompt, PromptReader
-from pipeline_lib.templates.used_fields import unused_fields
+from pipeline_lib.templates.generation_prompt import PromptReader
+from pipeline_lib.templates.turn_ends import TurnEnds
+from pipeline_lib.templates.turn_starts import OTHER_WAY, TurnStarts
+from pipeline_lib.templates.used_fields import SAID, is_said_by, unused_fields
 from pipeline_lib.tracing.program import ChatInput, ChatProgram, Rendering
 from pipeline_lib.tracing.segments import (
     ORIGIN_UNKNOWN,
+    TextSegment,
     expression_of,
+    places_of,
+    same_beginning,
     text_of,
 )
 from pipeline_lib.tracing.trace import TemplateRefused, traced
-from pipeline_lib.tracing.traced_text import TracedText
+from pipeline_lib.tracing.traced_values import traced_value, with_reasoning_names
 
 ASSISTANT = "assistant"
+NOT_FOLLOWED = "turn does not follow the generation prompt"
+NOT_WRITTEN = "the template does not write what the turn says"
 
 
 class Deriver:
@@ -55,12 +63,22 @@ class _Deriving:
         rendering = rules.program.proven(given)
         self._found = Derivation(rendering, traces=[rendering.trace])
         self._runs = runs_of(rendering.segments)
+        self._places = list(places_of(rendering.segments))
+        known = self._control, self._declared
+        self._starts = TurnStarts(self._prompts, known, given, self._found)
+        self._ends = TurnEnds(known, self._bos(), self._leads(), self._found)
 
     def result(self) -> Derivation:
         self._check_unknown()
         for place, run in enumerate(self._runs):
             if run.owner is not None and self._role(run.owner) == ASSISTANT:
                 self._take(place, run, run.owner)
+        turns = [n for n in range(len(self._given.messages)) if self._role(n) == ASSISTANT]
+        for message in set(turns).difference(self._turns()):
+            self._take_unowned(message)
+        for message in turns:
+            self._drop_unsaid(message)
+        self._found.spans.sort(key=lambda span: span.start)
         self._find_rewritten()
         self._check_prefixes()
         self._find_unused()
@@ -68,6 +86,15 @@ class _Deriving:
 
     def _role(self, message: int) -> str:
         return str(self._given.messages[message]["role"])
+
+    def _bos(self) -> str | None:
+        keywords = self._program.keywords | self._given.keywords
+        bos = keywords.get("bos_token")
+        return bos if isinstance(bos, str) and bos != keywords.get("eos_token") else None
+
+    def _leads(self) -> list[str]:
+        others = (r for r in self._runs if r.owner is not None and self._role(r.owner) != ASSISTANT)
+        return [*self._prompts.variants(self._given), *(run.lead() for run in others)]
 
     def _check_unknown(self) -> None:
         for segment in self._found.rendering.segments:
@@ -77,97 +104,80 @@ class _Deriving:
     # One assistant turn
 
     def _take(self, place: int, run: Run, message: int) -> None:
-        for segment in run.segments:
+        self._refuse_foreign(run.segments, message)
+        first = not any(earlier.owner == message for earlier in self._runs[:place])
+        start = self._starts.of_run(run, message) if first else run.start
+        if start is None:
+            self._found.context_only[message] = NOT_FOLLOWED
+        elif start > run.stop:
+            self._found.context_only[message] = "the rendered prompt ends behind the turn"
+        if start is None or message in self._found.context_only:
+            return
+        stop = self._ends.of_run(self._runs, place, start)
+        if stop > start:
+            self._found.spans.append(TrainedSpan(start, stop, run.stop, message))
+
+    def _take_unowned(self, message: int) -> None:
+        """A turn that no loop of the template tells apart: the rendered prompts must do."""
+        said = self._said(message)
+        if not said or message in self._found.context_only:
+            return
+        start, reach = self._starts.by_prompt(message, said[0][0]), self._reach(message)
+        if start is None or reach is None or not start <= said[0][0] <= said[-1][1] <= reach:
+            self._found.context_only[message] = NOT_FOLLOWED
+            return
+        inside = [s for low, high, s in self._places if start < high and low < reach]
+        self._refuse_foreign(inside, message)
+        stop = self._ends.within(max(said[-1][1], start), reach)
+        self._found.spans.append(TrainedSpan(start, stop, reach, message))
+
+    def _refuse_foreign(self, segments: Iterable[TextSegment], message: int) -> None:
+        for segment in segments:
             path = segment.path
             foreign = path is not None and path[0] == "messages" and path[1] != message
             if foreign and not segment.trusted:
                 raise TemplateRefused("text of another message inside an assistant turn")
-        first = not any(earlier.owner == message for earlier in self._runs[:place])
-        start = self._start(run, message) if first else run.start
-        if message in self._found.context_only or start is None:
-            return
-        stop = self._stop(place, run, start)
-        if stop > start:
-            self._found.spans.append(TrainedSpan(start, stop, run.stop, message))
 
-    def _start(self, run: Run, message: int) -> int | None:
-        prompt = self._prompts.before(message, self._given, self._found.traces)
-        if prompt.guessed:
-            self._found.notes.add("generation prompt taken from a short conversation")
-        skipped = self._skipped(run, message, prompt)
-        if skipped is None:
-            self._found.context_only[message] = "turn does not follow the generation prompt"
+    def _said(self, message: int) -> list[tuple[int, int]]:
+        """Where the text stands that is from what a message says."""
+        return [(low, high) for low, high, s in self._places if is_said_by(s.path, message)]
+
+    def _reach(self, message: int) -> int | None:
+        """Where the text of the conversation up to this turn ends, if the whole begins with it."""
+        if message == len(self._given.messages) - 1:
+            return len(self._found.text)
+        try:
+            upto = self._program.traced(self._given.until(message + 1))
+        except TemplateRefused:
             return None
-        return run.start + skipped
+        self._found.traces.append(upto.trace)
+        if not same_beginning(upto.segments, self._found.rendering.segments):
+            self._found.give_up_compiling(OTHER_WAY)
+        return len(upto.text) if self._found.text.startswith(upto.text) else None
 
-    def _skipped(self, run: Run, message: int, prompt: GenerationPrompt) -> int | None:
-        """How many characters at the start of the turn the model does not generate."""
-        lead = run.lead()
-        for text in prompt.texts:
-            if text and lead.startswith(text):
-                return len(text)
-        if self._repeats(run, message, prompt):
-            return len(prompt.text)
-        return self._declared_skip(lead, prompt.text)
+    def _drop_unsaid(self, message: int) -> None:
+        """A turn of which nothing is written is not trained: not to say nothing."""
+        spans = [s for s in self._found.spans if s.message == message]
+        said = self._said(message)
+        if not spans or any(s.start <= high and low <= s.stop for low, high in said for s in spans):
+            return
+        if self._has_words(message):
+            self._found.spans = [s for s in self._found.spans if s.message != message]
+            self._found.context_only[message] = NOT_WRITTEN
 
-    def _declared_skip(self, lead: str, prompt: str) -> int | None:
-        shorter = [
-            prompt[: -len(o)]
-            for o in self._declared.omissions
-            if o != prompt and prompt.endswith(o)
-        ]
-        variants = [v for v in self._prompts.variants(self._given) if v]
-        for note, texts in (
-            ("turn leaves out a declared part of the generation prompt", shorter),
-            ("turn follows the generation prompt of other switches", variants),
-        ):
-            fitting = [len(t) for t in texts if t and lead.startswith(t)]
-            if fitting:
-                self._found.notes.add(note)
-                return max(fitting)
-        return self._without_prompt(lead, bool(variants)) if not prompt else None
-
-    def _without_prompt(self, lead: str, elsewhere: bool) -> int:
-        """The template adds nothing here: then the turn must have no header either."""
-        if elsewhere or not self._control.pattern.search(lead):
-            return 0
-        raise TemplateRefused("template has no generation prompt, so a header can not be told")
-
-    def _repeats(self, run: Run, message: int, prompt: GenerationPrompt) -> bool:
-        """Whether the turn's own text supplies the end of the generation prompt."""
-        lead, text = run.lead(), prompt.text
-        own = all(s.trusted or (s.path or ())[:2] == ("messages", message) for s in run.segments)
-        if not (text and own and text.startswith(lead) and self._begins(run, text)):
-            return False
-        ends = {m.start() for m in self._control.pattern.finditer(text)} | prompt.boundaries
-        if not any(0 < end <= len(lead) for end in ends):
-            return False
-        self._found.notes.add("content repeats the end of the generation prompt")
-        self._found.give_up_compiling("content repeats the end of the generation prompt")
-        return True
-
-    def _begins(self, run: Run, text: str) -> bool:
-        """Whether the run begins with a text: a question that a skeleton must ask, too."""
+    def _has_words(self, message: int) -> bool:
+        """Whether a turn says something: of strings a question that a skeleton must ask, too."""
+        fields = with_reasoning_names(self._given.messages)[message]
+        values = [(name, fields.get(name)) for name in SAID]
+        if any(value and not isinstance(value, str) for _, value in values):
+            return True
         with traced(self._found.rendering.trace):
-            return bool(TracedText(run.segments).startswith(text))
-
-    def _stop(self, place: int, run: Run, start: int) -> int:
-        """The end of the last control token that ends the turn's text, else of the text."""
-        tail = max(run.stop - run.tail(), start)
-        ends = [m.end() for m in self._control.pattern.finditer(self._found.text[tail : run.stop])]
-        if ends:
-            return tail + ends[-1]
-        if any(later.owner == run.owner for later in self._runs[place + 1 :]):
-            return run.stop
-        return self._stop_behind(place, run)
-
-    def _stop_behind(self, place: int, run: Run) -> int:
-        following = self._runs[place + 1].lead() if place + 1 < len(self._runs) else ""
-        token = self._control.pattern.match(following)
-        if token and token.group() in self._declared.stops:
-            return run.stop + token.end()
-        self._found.notes.add("no end-of-turn token")
-        return run.stop
+            texts = [
+                traced_value(value, ("messages", message, name)).strip()
+                for name, value in values
+                if isinstance(value, str)
+            ]
+            return any([bool(text) for text in texts])
 
     # The whole conversation
 

@@ -7,8 +7,8 @@ from pipeline_lib.tracing.segments import MESSAGE, Segments, TextSegment, text_o
 from pipeline_lib.tracing.trace import RenderTrace, TemplateRefused
 from pipeline_lib.tracing.traced_values import Keywords
 
-SWITCHES: tuple[Keywords, ...] = ({}, {"enable_thinking": True}, {"enable_thinking": False})
-"""Keywords under which families write another generation prompt."""
+MOST_SWITCHES = 16
+"""Names that a template reads and nobody sets are switches; so many are tried."""
 
 
 @dataclass(frozen=True)
@@ -16,12 +16,14 @@ class GenerationPrompt:
     """``text``: what is written with the prompt on and not with it off.
 
     ``with_tail``: the text together with fixed text before it that belongs to no message.
-    ``boundaries``: where pieces of ``text`` begin. ``guessed``: taken from another conversation.
+    ``boundaries``: where pieces of ``text`` begin. ``rendered``: the whole rendering with it; none
+    if ``guessed``: taken from another conversation.
     """
 
     text: str
     with_tail: str
     boundaries: frozenset[int]
+    rendered: Segments = ()
     guessed: bool = False
 
     @property
@@ -77,10 +79,15 @@ class PromptReader:
             content = [{"type": "text", "text": "x"}] if parts else "x"
             probes = [
                 self._read(ChatInput([{"role": "user", "content": content}], None, switched), [])
-                for switched in (given.keywords | switch for switch in SWITCHES)
+                for switched in (given.keywords | switch for switch in self._switches(given))
             ]
             self._variants[asked] = list(dict.fromkeys(p.text for p in probes if p is not None))
         return self._variants[asked]
+
+    def _switches(self, given: ChatInput) -> list[Keywords]:
+        """Nothing, and each switch of the template on and off."""
+        free = sorted(self._program.switches - set(self._program.keywords) - set(given.keywords))
+        return [{}, *({name: on} for name in free[:MOST_SWITCHES] for on in (True, False))]
 
     def _read(self, given: ChatInput, traces: list[RenderTrace]) -> GenerationPrompt | None:
         try:
@@ -92,4 +99,5 @@ class PromptReader:
         added = _added(on.segments, off.segments)
         if not all(segment.trusted for segment in added):
             return None
-        return GenerationPrompt(text_of(added), text_of(_tail(on.segments)), _starts(added))
+        tail = text_of(_tail(on.segments))
+        return GenerationPrompt(text_of(added), tail, _starts(added), on.segments)

@@ -7,6 +7,16 @@ from pipeline_lib.tracing.expressions import SourcePath
 from pipeline_lib.tracing.segments import TextSegment
 from pipeline_lib.tracing.traced_values import REASONING_FIELDS, Message
 
+SAID = ("content", *REASONING_FIELDS, "tool_calls")
+"""Fields of a message that hold what it says."""
+
+
+def is_said_by(path: SourcePath | None, message: int) -> bool:
+    """Whether a piece is from what a message says, and not its role, name or kind."""
+    if path is None or len(path) < 3 or path[-1] == "type":
+        return False
+    return path[:2] == ("messages", message) and path[2] in SAID
+
 
 def unused_fields(
     messages: Sequence[Message], segments: Sequence[TextSegment], control: ControlTokens

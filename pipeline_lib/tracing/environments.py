@@ -88,8 +88,11 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             extensions=[Generation, loopcontrols],
             optimized=False,
         )
-        self.filters = {name: f for name, f in self.filters.items() if name in FILTERS}
-        self.tests = {name: t for name, t in self.tests.items() if name in TESTS}
+        for kind, known, listed in (
+            ("filter", self.filters, FILTERS),
+            ("test", self.tests, TESTS),
+        ):
+            known.update({name: _refusing(kind, name) for name in known if name not in listed})
         self.filters["tojson"] = json_text
         self.globals = {
             "range": self.globals["range"],  # the sandbox's, with a bound
@@ -97,8 +100,13 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             "namespace": CheckedNamespace,
             "raise_exception": _raise,
             "strftime_now": today.strftime,
-            STEP: lambda: running().step(),
         }
+        self._offer({STEP: lambda: running().step()})
+
+    def _offer(self, calls: dict[str, Callable[..., Any]]) -> None:
+        """What rewritten templates call."""
+        for name, function in calls.items():
+            setattr(self, name, function)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         """Sums and products are paid for before they are made."""
@@ -130,9 +138,9 @@ class TracedEnvironment(PlainEnvironment):
         super().__init__(today)
         self.filters.update(traced_filters)
         self.tests.update(traced_tests)
-        self.globals.update(
+        self.globals["strftime_now"] = lambda form: _date(today, form)
+        self._offer(
             {
-                "strftime_now": lambda form: _date(today, form),
                 EMITTED: emitted,
                 JOINED: joined_text,
                 ENTER: _enter,
@@ -147,6 +155,8 @@ class TracedEnvironment(PlainEnvironment):
         _check_field(name)
         if isinstance(obj, str) and name not in METHODS and hasattr(str, name):
             raise TemplateRefused("method", name)
+        if isinstance(obj, TracedText) and name == "format":
+            return obj.format  # the sandbox would put its own in the place
         return super().getattr(obj, name)
 
     def getitem(self, obj: Any, argument: Any) -> Any:
@@ -158,6 +168,15 @@ class TracedEnvironment(PlainEnvironment):
         if isinstance(argument, str) and argument not in obj:
             _check_field(argument)
         return super().getitem(obj, argument)
+
+
+def _refusing(kind: str, name: str) -> Callable[..., Any]:
+    """In the place of what is not allowed: templates that never use it here are not refused."""
+
+    def refuse(*given: Any, **named: Any) -> Any:
+        raise TemplateRefused(kind, name)
+
+    return refuse
 
 
 def _raise(message: str) -> None:
@@ -199,6 +218,22 @@ def compiled(environment: PlainEnvironment, source: str) -> jinja2.Template:
     except (jinja2.TemplateSyntaxError, RecursionError) as error:
         raise TemplateRefused("template can not be read", _first_line(error)) from error
     return jinja2.Template.from_code(environment, code, environment.globals)
+
+
+def switches_read(source: str) -> set[str]:
+    """The names that a template reads although it may not have set them."""
+    tree = PlainEnvironment(datetime.min).parse(source)
+    names = list(tree.find_all(nodes.Name))
+    asked = {
+        node.node.name
+        for node in tree.find_all((nodes.Test, nodes.Filter))
+        if isinstance(node, nodes.Test | nodes.Filter)
+        and node.name in ("defined", "undefined", "default", "d")
+        and isinstance(node.node, nodes.Name)
+    }
+    macros = {macro.name for macro in tree.find_all(nodes.Macro)}
+    ours = {name.name for name in names if name.ctx != "load"} | macros
+    return {name.name for name in names if name.ctx == "load"} - (ours - asked)
 
 
 def _keep_literals(change: Counting, environment: PlainEnvironment) -> None:

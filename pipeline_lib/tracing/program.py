@@ -12,6 +12,7 @@ from pipeline_lib.tracing.environments import (
     TracedEnvironment,
     compiled,
     guarded,
+    switches_read,
 )
 from pipeline_lib.tracing.segments import Segments, TextSegment, text_of
 from pipeline_lib.tracing.trace import RenderTrace, TemplateRefused, traced
@@ -27,6 +28,12 @@ from pipeline_lib.tracing.traced_values import (
 
 DEFAULT_DATE = datetime(2025, 1, 2)
 """What templates take for today, unless the recipe names another date."""
+
+OF_THE_CONVERSATION = {
+    *("messages", "tools", "documents", "add_generation_prompt"),
+    *("range", "dict", "namespace", "raise_exception", "strftime_now", "loop"),
+}
+"""What a rendering sets beside the keywords."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +68,12 @@ def _template(kind: type[PlainEnvironment], today: datetime, source: str) -> Tem
     return compiled(kind(today), source)
 
 
+_switches = functools.lru_cache(maxsize=64)(switches_read)
+
+
 class ChatProgram:
-    """A chat template and its fixed keywords, compiled twice.
+    """A chat template and its fixed keywords, compiled twice. ``switches``: names it reads
+    beside those of the conversation.
 
     ``TemplateRefused`` if the template uses what is not allowed.
     """
@@ -71,6 +82,7 @@ class ChatProgram:
         self.source, self.keywords = source, keywords
         self._traced = _template(TracedEnvironment, today, source)
         self._plain = _template(PlainEnvironment, today, source)
+        self.switches = _switches(source) - OF_THE_CONVERSATION
 
     def plain(self, given: ChatInput, *, prompt: bool = False) -> str:
         """The text as transformers renders it; ``prompt``: with the generation prompt."""

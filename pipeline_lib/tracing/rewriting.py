@@ -10,10 +10,12 @@ from jinja2.visitor import NodeTransformer
 from pipeline_lib.tracing.rules import REFUSED_NODES
 from pipeline_lib.tracing.trace import TemplateRefused
 
-EMITTED, JOINED, STEP = "__emitted", "__joined", "__step"
-ENTER, LEAVE, ASSIGN = "__enter", "__leave", "__assign"
+EMITTED, JOINED, STEP = "text_emitted", "text_joined", "step_taken"
+ENTER, LEAVE, ASSIGN = "loop_entered", "loop_left", "message_assigned"
+"""What rewritten templates call: attributes of the environment, which no template can reach."""
+
 LITERAL = "literal_of_the_template_"
-"""Names that rewritten templates call. A template can not name them: ``check_names``."""
+"""Begins the names of the environment's attributes that hold texts of the template."""
 
 
 class Generation(Extension):
@@ -29,16 +31,13 @@ class Generation(Extension):
 
 def call(name: str, *arguments: nodes.Expr) -> nodes.Call:
     """A call of one of the names above."""
-    return nodes.Call(nodes.Name(name, "load"), list(arguments), [], None, None)
+    return nodes.Call(nodes.EnvironmentAttribute(name), list(arguments), [], None, None)
 
 
 def check_tree(tree: nodes.Template) -> None:
-    """Refuse statements that are not allowed and names that are ours."""
+    """Refuse statements that are not allowed."""
     for node in tree.find_all(REFUSED_NODES):
         raise TemplateRefused("statement", type(node).__name__)
-    for name in tree.find_all(nodes.Name):
-        if name.name.startswith("__"):
-            raise TemplateRefused("name", name.name)
 
 
 class Counting(NodeTransformer):

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jinja2 import nodes
+from jinja2.filters import do_title
 
 from pipeline_lib.tracing.segments import NO_TEXT, TextSegment
 from pipeline_lib.tracing.trace import TemplateRefused, running
@@ -74,6 +75,12 @@ def _trim(value: Any, characters: str | None = None) -> TracedText:
     return to_text(value).strip(characters)
 
 
+def _title(value: Any) -> TracedText:
+    """Jinja's filter, which is not the method of the same name."""
+    text = to_text(value)
+    return text.in_form(do_title(text.plain))
+
+
 def _same(value: Any, other: Any) -> bool:
     if isinstance(value, str) or isinstance(other, str):
         raise TemplateRefused("test", "sameas of strings")
@@ -89,6 +96,7 @@ traced_filters: dict[str, Callable[..., Any]] = {
     "reverse": _reverse,
     "safe": to_text,
     "string": to_text,
+    "title": _title,
     "tojson": traced_json,
     "trim": _trim,
 }

@@ -1,6 +1,6 @@
 """Segments: pieces of rendered text that remember where they come from."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from pipeline_lib.tracing.expressions import UNKNOWN, Expression, SourcePath, joined, literal
@@ -86,3 +86,26 @@ def cut(segments: Segments, start: int, stop: int) -> Segments:
         found.append(segment.part(low, high))
         position += len(segment.text)
     return tidy(s for s in found if s.text or s.expression != UNKNOWN)
+
+
+def same_beginning(beginning: Sequence[TextSegment], whole: Sequence[TextSegment]) -> bool:
+    """Whether the first pieces of ``whole`` are ``beginning``, for any strings of a conversation;
+    its last piece, if fixed, may be the front of a longer one."""
+    for number, segment in enumerate(beginning):
+        if number >= len(whole):
+            return False
+        other = whole[number]
+        last = number == len(beginning) - 1 and segment.fixed and other.fixed
+        if segment.expression != other.expression and not (
+            last and other.text.startswith(segment.text)
+        ):
+            return False
+    return True
+
+
+def places_of(segments: Iterable[TextSegment]) -> Iterator[tuple[int, int, TextSegment]]:
+    """(start, stop, segment), in characters of the whole text."""
+    start = 0
+    for segment in segments:
+        yield start, start + len(segment.text), segment
+        start += len(segment.text)

@@ -14,6 +14,6 @@ PARTS = ("strip", "lstrip", "rstrip", "split", "rsplit", "splitlines", "partitio
 ORDERS = {"<": operator.lt, ">": operator.gt, "<=": operator.le, ">=": operator.ge}
 
 METHODS = frozenset(
-    (*QUESTIONS, *CHANGES, *PARTS, "replace", "join", "removeprefix", "removesuffix")
+    (*QUESTIONS, *CHANGES, *PARTS, "replace", "join", "removeprefix", "removesuffix", "format")
 )
 """The methods of ``str`` that a template may call."""

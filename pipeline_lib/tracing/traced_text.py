@@ -6,8 +6,10 @@ asks is recorded as a guard. A method that is not here is refused: it would lose
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Iterator
+from string import Formatter
 from typing import SupportsIndex
 
 from pipeline_lib.tracing.asked_text import AskedText, operands, plain
@@ -180,6 +182,10 @@ class TracedText(AskedText):
         running().give_up_compiling("new text from a string of several origins")
         return TracedText((TextSegment(text, MESSAGE, None, None, UNKNOWN),))
 
+    def in_form(self, text: str) -> TracedText:
+        """Text that was made from this string in a way that a skeleton can not repeat."""
+        return self._rewritten(text, UNKNOWN)
+
     def replace(self, old: str, new: str, count: SupportsIndex | None = -1, /) -> TracedText:  # type: ignore[override]
         if not as_traced(new).fixed or (self.fixed and not as_traced(old).fixed):
             raise TemplateRefused("operation", "replace with a string of the conversation")
@@ -195,6 +201,22 @@ class TracedText(AskedText):
         for number, item in enumerate(iterable):
             segments.extend(self.segments if number else ())
             segments.extend(as_traced(item).segments)
+        return TracedText(segments or NO_TEXT)
+
+    def format(self, *given: object, **named: object) -> TracedText:
+        """A text of the template with strings and numbers in the places of ``{}`` or ``{name}``."""
+        if not self.fixed:
+            raise TemplateRefused("operation", "a string of the conversation as a format")
+        values = dict(zip(map(str, range(len(given))), given, strict=True)) | named
+        segments, numbers = list[TextSegment](), itertools.count()
+        for text, name, form, conversion in Formatter().parse(self.plain):
+            segments.append(literal_segment(text))
+            if name is not None:
+                value = values.get(name or str(next(numbers)))
+                if form or conversion or not isinstance(value, str | int | float):
+                    raise TemplateRefused("operation", "formatting beyond {}")
+                shown = value if isinstance(value, str) else str(value)
+                segments.extend(as_traced(shown).segments)
         return TracedText(segments or NO_TEXT)
 
 

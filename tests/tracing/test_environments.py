@@ -15,6 +15,9 @@ A_LOT = "a" * 99_999
 PASSES = "{% for i in range(99998) %}{% endfor %}"
 HOSTILE = {
     "an endless loop": "{% for a in range(99999) %}{% for b in range(9) %}{% endfor %}{% endfor %}",
+    "an endless loop that stands in for the count": "{% macro step_taken() %}{% endmacro %}"
+    "{% macro __step() %}{% endmacro %}"
+    "{% for a in range(99999) %}{% for b in range(9) %}{% endfor %}{% endfor %}",
     "a loop in a macro": "{% macro m(n) %}{{ m(n) }}{{ m(n) }}{% endmacro %}{{ m(1) }}",
     "text that doubles": DOUBLING.replace("{}", "~"),
     "text that doubles by sums": DOUBLING.replace("{}", "+"),
@@ -53,6 +56,23 @@ HOSTILE = {
 def test_a_hostile_template_is_refused(name: str) -> None:
     with pytest.raises(TemplateRefused):
         ChatProgram(HOSTILE[name], {}).proven(GIVEN)
+
+
+def test_what_is_not_allowed_refuses_only_conversations_that_need_it() -> None:
+    source = "{% if messages|length > 2 %}{{ 'a'|indent }}{% else %}{{ 'b' }}{% endif %}"
+    program = ChatProgram(source, {})
+    assert program.proven(GIVEN).text == "b"
+    with pytest.raises(TemplateRefused, match="filter: indent"):
+        program.proven(ChatInput([*GIVEN.messages, user("x")]))
+
+
+def test_a_switch_is_a_name_that_a_template_reads_and_may_not_have_set() -> None:
+    source = (
+        "{% if not deep is defined %}{% set deep = true %}{% endif %}{% set mine = 1 %}"
+        "{% macro own(x) %}{{ x }}{% endmacro %}{% for m in messages %}{{ own(mine) }}{% endfor %}"
+        "{{ wide|default(1) }}{{ bos_token }}{{ range(2) if messages }}"
+    )
+    assert ChatProgram(source, {}).switches == {"deep", "wide", "bos_token"}
 
 
 def test_refusals_are_the_same_on_any_machine() -> None:

@@ -54,7 +54,15 @@ def origins(text: Any) -> list[tuple[str, str]]:
 
 def test_every_allowed_method_is_tried_here() -> None:
     source = " ".join(OPERATIONS)
-    other = {"startswith", "endswith", "removeprefix", "removesuffix", "splitlines", "join"}
+    other = {
+        "startswith",
+        "endswith",
+        "removeprefix",
+        "removesuffix",
+        "splitlines",
+        "join",
+        "format",
+    }
     assert {m for m in METHODS if m not in source} <= other | set(CHANGES) | set(PARTS)
 
 
@@ -112,3 +120,14 @@ def test_a_string_used_as_a_key_counts_by_value() -> None:
 def test_what_would_lose_an_origin_is_refused(operation: Callable[[Any], Any]) -> None:
     with traced(RenderTrace()), pytest.raises(TemplateRefused):
         operation(TracedText((data("abc", "a"),)))
+
+
+def test_a_format_of_the_template_keeps_the_origin_of_what_is_put_in() -> None:
+    with traced(RenderTrace()):
+        form = TracedText((literal_segment("<{}|{name}|{1}>"),))
+        made = form.format(TracedText((data("a", "x"),)), 7, name=TracedText((data("b", "y"),)))
+        assert made.plain == "<a|b|7>"
+        assert "".join(c for c, origin in origins(made) if origin == MESSAGE) == "ab"
+        for hostile in ("{:>9}", "{0.__class__}", "{!r}", "{0[0]}"):
+            with pytest.raises(TemplateRefused):
+                TracedText((literal_segment(hostile),)).format("a")
