@@ -109,7 +109,7 @@ def _padded(
     ids = np.full((len(chosen), width), pad, np.int32)
     mask = np.zeros((len(chosen), width), np.int8)
     ids[there], mask[there] = tokens.ids[places], tokens.mask[places]
-    shape = (-1, tokens.sides, width)
+    shape = (len(chosen) // tokens.sides, tokens.sides, width)
     sizes = lengths.astype(np.int32).reshape(-1, tokens.sides)
     return ids.reshape(shape), mask.reshape(shape), sizes
 

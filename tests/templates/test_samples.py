@@ -11,7 +11,13 @@ from pipeline_lib.records import Turn
 from pipeline_lib.templates.layouts import NO_TURN, LaidPiece
 from pipeline_lib.templates.model_template import ModelTemplate
 from pipeline_lib.templates.policies import ChatPolicy
-from pipeline_lib.templates.samples import CONTEXT_ONLY, REWRITTEN, Sample, SampleMaker
+from pipeline_lib.templates.samples import (
+    CONTEXT_ONLY,
+    REWRITTEN,
+    Sample,
+    SampleMaker,
+    Wanted,
+)
 from pipeline_lib.templates.turn_messages import form_of
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
@@ -30,6 +36,12 @@ def maker(name: str, **policy: Any) -> SampleMaker:
         return list(pieces)
 
     return SampleMaker(template, form_of(template.program), ChatPolicy(**policy), as_they_are)
+
+
+def own_maker(source: str, **policy: Any) -> SampleMaker:
+    """The same for a template of roles in bars."""
+    template = ModelTemplate(source, control_of(source + "<|assistant|><|user|><|end|>"))
+    return SampleMaker(template, form_of(template.program), ChatPolicy(**policy), list)  # type: ignore[arg-type]
 
 
 def trained(sample: Sample) -> str:
@@ -67,6 +79,16 @@ def test_the_end_of_a_cut_answer_is_not_learned() -> None:
     assert learned("qwen2_5", talk) == [f"a one{END}a tw"]
 
 
+def test_the_reasoning_of_a_cut_answer_is_learned() -> None:
+    talk = [*turns("q"), Turn(role="assistant", content=f"{THOUGHTS}on", cut=True)]
+    assert learned("qwen3", talk) == [f"{THOUGHTS}on"]
+
+
+def test_turns_that_are_left_out_move_the_numbers_of_the_later_ones() -> None:
+    wanted = Wanted(frozenset({0, 1, 2, 3, 5}), frozenset({2, 5}))
+    assert wanted.without(1, 3) == Wanted(frozenset({0, 1, 3}), frozenset({3}))
+
+
 def test_a_rewritten_history_gives_each_answer_a_sample_as_when_it_is_last() -> None:
     talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two", "s", "three")
     found = maker("qwen3").samples(talk, None)
@@ -94,9 +116,7 @@ def test_as_rendered_counts_what_it_can_not_learn() -> None:
 def test_an_answer_that_does_not_follow_the_prompt_is_counted() -> None:
     source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
     source += "{% if add_generation_prompt %}<|other|>{% endif %}"
-    template = ModelTemplate(source, control_of(source + "<|assistant|><|user|>"))
-    made = SampleMaker(template, form_of(template.program), ChatPolicy(), list)  # type: ignore[arg-type]
-    (sample,) = made.samples(turns("q", "a"), None)
+    (sample,) = own_maker(source).samples(turns("q", "a"), None)
     assert sample.notes[CONTEXT_ONLY] == 1
     assert trained(sample) == ""
 
@@ -111,6 +131,20 @@ def test_reasoning_as_context_is_read_and_not_learned(name: str) -> None:
     (sample,) = maker(name, reasoning="context").samples(talk, None)
     assert sample.text == maker(name).samples(talk, None)[0].text
     assert "hm" in learned(name, talk)[0]
+
+
+def test_reasoning_inside_an_answer_leaves_text_and_trust_as_they_are() -> None:
+    source = "{% for m in messages %}<|{{ m.role }}|>{{ '!' if m.role == 'assistant' }}"
+    source += "{{ m.content }}<|end|>{% endfor %}"
+    source += "{% if add_generation_prompt %}<|assistant|>{% endif %}"
+    talk = turns("q", f"{THOUGHTS}one", "r", "two")
+    whole, without = (
+        own_maker(source, reasoning=r).samples(talk, None)[0] for r in ("train", "context")
+    )
+    assert trained(whole) == f"!{THOUGHTS}one<|end|>!two<|end|>"
+    assert trained(without) == "</think>\n\none<|end|>!two<|end|>"
+    assert whole.text == without.text
+    assert "".join(whole.data) == "".join(without.data)
 
 
 def test_an_answer_without_reasoning_is_learned_whole_under_every_policy() -> None:

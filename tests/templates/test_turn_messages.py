@@ -42,6 +42,12 @@ def calling(arguments: object) -> Turn:
             MessageForm(arguments_text=True),
         ),
         (
+            "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
+            "{% if tools[0].type == 'function' and tools[0].function.parameters.properties %}"
+            "{{ c.function.name + c.function.arguments }}{% endif %}{% endfor %}{% endfor %}",
+            MessageForm(arguments_text=True),
+        ),
+        (
             "{% for m in messages %}{% if m.content is none %}{{ m.tool_calls | tojson }}"
             "{% else %}{{ m.content }}{% endif %}{% endfor %}",
             MessageForm(no_content=True),
@@ -74,6 +80,14 @@ def test_a_message_holds_all_of_its_turn() -> None:
     assert asked == {"role": "user", "content": "q"}
     assert called["tool_calls"][0]["function"]["arguments"] == {"b": 1, "a": "ü"}
     assert told == {"role": "tool", "content": "sunny", "name": "f", "tool_call_id": "1"}
+
+
+def test_contents_are_put_in_parts_where_the_template_reads_parts() -> None:
+    asked, called = messages_of(
+        [*turns("q"), calling({})], MessageForm(parts=True, no_content=True)
+    )
+    assert asked["content"] == [{"type": "text", "text": "q"}]
+    assert called["content"] is None
 
 
 @pytest.mark.parametrize("given", ['{"b": 1, "a": "ü"}', {"b": 1, "a": "ü"}])

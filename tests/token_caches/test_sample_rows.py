@@ -81,6 +81,18 @@ def test_sides_that_a_cut_makes_equal_are_no_pair() -> None:
     assert reasons(found) == {EQUAL: [0], CUT: [1]}
 
 
+def test_sides_without_a_target_are_not_counted_as_equal_too() -> None:
+    found = rows(tokens("abcD", "abcE", sides=2), 3, "truncate_right")
+    assert reasons(found) == {NO_TARGET: [0]}
+
+
+def test_only_pairs_are_counted_as_pairs() -> None:
+    single = {NOTHING, TOO_LONG, CUT, NO_TARGET}
+    assert set(rows(tokens("aB"), 4).flags) == single
+    assert set(rows(tokens("aB", "aC", sides=2), 4).flags) == single | {EQUAL}
+    assert PROMPTS_DIFFER in rows(tokens("aB", "cD", sides=2), 4).flags
+
+
 def test_what_lost_turns_before_is_counted_as_cut_if_it_is_kept() -> None:
     given = tokens("aB", "aB", "abcdE")
     found = fit(given, np.ones(3, bool), np.array([True, False, True]), 3, "truncate_turns", PAD)
