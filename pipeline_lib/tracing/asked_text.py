@@ -14,25 +14,28 @@ from pipeline_lib.tracing.trace import TemplateRefused, running
 class AskedText(str):
     """A string made of segments. Equal to, and hashed as, the plain string."""
 
-    __slots__ = ("segments",)
+    __slots__ = ("_expression", "segments")
     segments: Segments
+    _expression: Expression | None
 
     def __new__(cls, segments: Iterable[TextSegment]) -> Self:
         kept = tidy(segments)
         self = str.__new__(cls, text_of(kept))
-        self.segments = kept
+        self.segments, self._expression = kept, None
         running().spend(str.__len__(self), len(kept))
         return self
 
     @property
     def plain(self) -> str:
         """The same characters as an ordinary string."""
-        return text_of(self.segments)
+        return str.__str__(self)
 
     @property
     def expression(self) -> Expression:
         """How the string is computed again."""
-        return expression_of(self.segments)
+        if self._expression is None:
+            self._expression = expression_of(self.segments)
+        return self._expression
 
     @property
     def fixed(self) -> bool:
@@ -40,8 +43,9 @@ class AskedText(str):
         return is_literal(self.expression)
 
     def ask(self, question: str, answer: Hashable, *arguments: object) -> Any:
-        """Record a question and return its answer."""
-        running().guard(question, self.expression, operands(arguments), answer)
+        """Record a question, unless nothing but the template's own text is asked; the answer."""
+        if arguments or not self.fixed:
+            running().guard(question, self.expression, operands(arguments), answer)
         return answer
 
     def __str__(self) -> str:

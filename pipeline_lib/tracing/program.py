@@ -62,7 +62,7 @@ class Rendering:
         return text_of(self.segments)
 
 
-@functools.lru_cache(maxsize=64)
+@functools.lru_cache(maxsize=256)
 def _template(kind: type[PlainEnvironment], today: datetime, source: str) -> Template:
     """A template, compiled once: data sets, and tests, use the same ones again."""
     return compiled(kind(today), source)
