@@ -100,6 +100,17 @@ def test_no_character_of_the_conversation_becomes_text_of_the_template(
             assert text_of(part.segments) == part.plain  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("ask", [lambda a, b: a == b, lambda a, b: b in a, lambda a, b: a > b])
+@pytest.mark.parametrize("asked", ["ours of data", "data of ours", "ours of ours"])
+def test_a_question_is_recorded_unless_only_text_of_the_template_is_in_it(
+    ask: Callable[[Any, Any], bool], asked: str
+) -> None:
+    with traced(RenderTrace()) as trace:
+        texts = {"ours": literal_segment("yes"), "data": data("yes", "content")}
+        ask(*(TracedText((texts[side],)) for side in asked.split(" of ")))
+    assert len(trace.guards) == ("data" in asked)
+
+
 def test_a_string_used_as_a_key_counts_by_value() -> None:
     with traced(RenderTrace()) as trace:
         assert {"yes": 1}.get(TracedText((data("yes", "a"),))) == 1
