@@ -77,6 +77,13 @@ def test_a_document_ends_in_the_end_of_text_and_padding_may_be_the_end_token() -
     assert found.pad_id == QWEN.eos_id
     padded = with_chat(QWEN, templates={"default": "{{ 1 }}"}, pad_token="<|pad|>")
     assert model_format(padded).pad_id == QWEN.token_id("<|pad|>")
+    assert model_format(padded).keywords == {"pad_token": "<|pad|>"}
+    fields = json.loads(QWEN.json)
+    for token in fields["added_tokens"]:
+        token["special"] = token["content"] == "<|im_end|>"
+    plain = tokenizer_from_json(json.dumps(fields).encode(), eos_token="<|im_end|>")
+    plain = with_chat(plain, templates={"default": "{{ 1 }}"})
+    assert model_format(plain).document_end == QWEN.token_id("<|im_end|>")
     with pytest.raises(TokenizerError, match="no token '<none>'"):
         chat_format(QWEN, document_end="<none>")
 

@@ -43,8 +43,10 @@ def calling(arguments: object) -> Turn:
         ),
         (
             "{% for m in messages %}{{ m.content }}{% for c in m.tool_calls or [] %}"
-            "{% if tools[0].type == 'function' and tools[0].function.parameters.properties %}"
-            "{{ c.function.name + c.function.arguments }}{% endif %}{% endfor %}{% endfor %}",
+            "{% if c.id | length == 9 and tools[0].type == 'function' %}"
+            "{% if tools[0].function.parameters.properties %}"
+            "{{ c.function.name + c.function.arguments }}"
+            "{% endif %}{% endif %}{% endfor %}{% endfor %}",
             MessageForm(arguments_text=True),
         ),
         (
@@ -80,6 +82,15 @@ def test_a_message_holds_all_of_its_turn() -> None:
     assert asked == {"role": "user", "content": "q"}
     assert called["tool_calls"][0]["function"]["arguments"] == {"b": 1, "a": "ü"}
     assert told == {"role": "tool", "content": "sunny", "name": "f", "tool_call_id": "1"}
+
+
+def test_reasoning_gets_its_field_where_the_template_reads_one() -> None:
+    (stored,) = turns(f"{THINK}why{END_OF_THINK}answer", first="assistant")
+    for field, expected in (
+        (True, {"role": "assistant", "content": "answer", "reasoning_content": "why"}),
+        (False, {**stored}),
+    ):
+        assert messages_of([stored], MessageForm(reasoning_field=field)) == [expected]
 
 
 def test_contents_are_put_in_parts_where_the_template_reads_parts() -> None:
