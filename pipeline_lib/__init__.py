@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pipeline_lib.storage.stored_folders import prune, stored_caches
     from pipeline_lib.templates.chat_format import chat_format
     from pipeline_lib.templates.chatml import render
+    from pipeline_lib.token_caches.named_tokenizer import named_tokenizer
     from pipeline_lib.token_caches.trained_tokenizer import train_tokenizer
     from pipeline_lib.tokenization.bpe_training import check_vocab_size
     from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
@@ -85,6 +86,7 @@ _PLACES = {
     "storage.stored_folders": ("prune", "stored_caches"),
     "templates.chat_format": ("chat_format",),
     "templates.chatml": ("render",),
+    "token_caches.named_tokenizer": ("named_tokenizer",),
     "token_caches.trained_tokenizer": ("train_tokenizer",),
     "tokenization.bpe_training": ("check_vocab_size",),
     "tokenization.tokenizer": ("Tokenizer", "load_tokenizer"),
@@ -123,6 +125,7 @@ __all__ = [
     "load_tokenizer",
     "loader",
     "mix",
+    "named_tokenizer",
     "normalize",
     "open_rows",
     "open_sources",

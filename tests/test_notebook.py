@@ -9,9 +9,13 @@ from pathlib import Path
 
 import notebook
 import pytest
+from chat_templates import ORIGINAL
+from corpora import EOS, texts, tokenizer_file
+from loopback_hub.publish import byte_level_tokenizer
 
 from download_data import DATASETS
 from pipeline_lib.machine import folder_bytes
+from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 
 def contents(data_dir: Path) -> dict[str, str]:
@@ -115,6 +119,41 @@ def test_a_run_killed_twice_goes_on_and_ends_in_the_same_bytes(
     assert went_on_at(r"lane 0 goes on at row .*, ([\d,]+) rows visited", second.text) > 0
     assert went_on_at(r"sft-\w+: resuming at conversation ([\d,]+)", last.text) > 0
     assert contents(data_dir) == contents(undisturbed[0])
+
+
+def model_folder(place: Path) -> Path:
+    """A tokenizer as a model's repository has it, with a template of other people."""
+    tokens = (EOS, "<|im_start|>", "<|im_end|>")
+    data = byte_level_tokenizer(texts(50), vocab_size=400, special_tokens=tokens)
+    template = ORIGINAL["qwen2_5"].read_text()
+    settings = {"eos_token": "<|im_end|>", "pad_token": EOS, "chat_template": template}
+    return tokenizer_file(place / "model", data, **settings).parent
+
+
+@pytest.mark.filterwarnings("ignore:FigureCanvas")
+def test_a_run_takes_the_tokenizer_that_it_names(
+    undisturbed: tuple[Path, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    data_dir = Path(shutil.copytree(undisturbed[0], tmp_path / "data"))
+    (kept,) = data_dir.glob("cache/tokenizer-*")
+    again = notebook.cells_until(
+        "tokenizer-train", data_dir, TOKENIZER=str(kept), WEIGHTS={"soda": 2}
+    )
+    assert again["tokenizer"] == load_tokenizer(kept)
+    capsys.readouterr()
+    few = {"MAX_LEN": 256, "TRAIN_TOKENS": 40_000, "WEIGHTS": dict.fromkeys(DATASETS, 0)}
+    few["WEIGHTS"] |= {"oasst2": 1}
+    model = model_folder(tmp_path)
+    names = notebook.cells_until("dpo-look", data_dir, TOKENIZER=str(model), **few)
+    text = capsys.readouterr().out
+    assert names["metadata"]["tokenizer"]["sha256"] == load_tokenizer(model).sha256
+    assert [*data_dir.glob("cache/tokenizer-*")] == [kept]
+    assert f"documents end in {EOS}: {model}" in text
+    row, trained_on = re.findall(r"^(?:the row|trained on): +'(.*)'$", text, re.M)
+    assert row.startswith(r"<|im_start|>system\nYou are Qwen")
+    assert trained_on.endswith("<|im_end|>")
+    assert "<|im_start|>" not in trained_on
+    assert re.search(r"^tokenizer +0 B ", text, re.M)
 
 
 def went_on_at(pattern: str, text: str) -> int:

@@ -15,6 +15,7 @@ from pipeline_lib.downloads.registry import DatasetSpec
 from pipeline_lib.downloads.sizes import CONVERSATION_BYTES, Size
 from pipeline_lib.preflight import ratios
 from pipeline_lib.token_caches.layout import Kind
+from pipeline_lib.token_caches.named_tokenizer import NamedTokenizer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +23,7 @@ class SizingParameters:
     """The parameters of a run that decide how much its later stages write and hold.
 
     - ``max_len``: tokens in a row of the training datasets; ``vocab_size``: ids of the tokenizer.
+    - ``tokenizer``: the one that is named and not trained here, if there is one; its ids count.
     - ``weights``: copies of each source in the pretraining text; 1 for one that is not named. A
       source with the weight 0 is in no dataset.
     - ``sft_documents``: whether documents are in the dataset for supervised training.
@@ -44,8 +46,11 @@ class SizingParameters:
     training_rows: int = 0
     sft_documents: bool = False
     dpo_pairs: str = "all"
+    tokenizer: NamedTokenizer | None = None
 
     def __post_init__(self) -> None:
+        if self.tokenizer is not None:
+            object.__setattr__(self, "vocab_size", self.tokenizer.tokenizer.vocab_bound)
         for name in ("max_len", "vocab_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}; expected a number above 0")

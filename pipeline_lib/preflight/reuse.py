@@ -22,6 +22,8 @@ from pipeline_lib.machine import folder_bytes
 from pipeline_lib.preflight.amounts import SizingParameters
 from pipeline_lib.records import FOLDER
 from pipeline_lib.storage.stored_folders import Stored, newest
+from pipeline_lib.token_caches.named_tokenizer import NamedTokenizer
+from pipeline_lib.token_caches.trained_tokenizer import KIND as TOKENIZER
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
 SHARDS = "shards"
@@ -55,7 +57,7 @@ def find_reusable(
     sizes: Sequence[Size], data_dir: Path, parameters: SizingParameters, options: FetchOptions
 ) -> Reusable:
     """The complete and unfinished folders of an equal run below a data folder."""
-    cache, shards = data_dir / "cache", dict[str, Held]()
+    cache, shards, named = data_dir / "cache", dict[str, Held](), parameters.tokenizer
     found = _stores(sizes, data_dir, parameters, options)
     digests = {
         kind.removeprefix(STORE): store.record.details["digests"]["train"]
@@ -65,8 +67,9 @@ def find_reusable(
     to_store = {size.name for size in sizes if size.known and size.note != GATED_NOTE}
     if digests and to_store <= digests.keys():
         texts = text_digest(digests, used_weights(digests, parameters.weights), options.seed)
-        found |= _newest(cache, "tokenizer", vocab_size=parameters.vocab_size, texts_fp=texts)
-        sha = _tokenizer_digest(found.get("tokenizer"))
+        if named is None:
+            found |= _newest(cache, TOKENIZER, vocab_size=parameters.vocab_size, texts_fp=texts)
+        sha = named.tokenizer.sha256 if named else _tokenizer_digest(found.get(TOKENIZER))
         found |= _newest(cache, "pretrain", texts_fp=texts, tok_sha=sha)
         weights = used_weights(digests, parameters.weights)
         used = {name: digest for name, digest in digests.items() if weights[name]}
@@ -76,7 +79,15 @@ def find_reusable(
         pairs = {"pairs": parameters.dpo_pairs}
         found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, max_len=width, **pairs)
         shards = _shards(data_dir / SHARDS, parameters, options.seed, sha)
-    return Reusable({kind: Held(f.size, f.complete) for kind, f in found.items()} | shards)
+    held = {kind: Held(f.size, f.complete) for kind, f in found.items()} | shards
+    return Reusable(held | ({TOKENIZER: _named(named, cache)} if named else {}))
+
+
+def _named(tokenizer: NamedTokenizer, cache: Path) -> Held:
+    """Nothing is to be trained; a folder of an earlier run is one of the caches in use."""
+    place = Path(tokenizer.place).resolve()
+    inside = place.is_dir() and place.parent == cache.resolve()
+    return Held(folder_bytes(place) if inside else 0, complete=True)
 
 
 def _stores(

@@ -50,8 +50,8 @@ def files_to_read(root: Path, config: str | None = None) -> list[str]:
         )
     _refuse_doubles(root, names)
     _refuse_snapshots(root, names)
-    if unread | out:
-        _LOG.warning("%s: not read: %s", root, _told(unread | out))
+    if told := _told(unread | out):
+        _LOG.warning("%s: not read: %s", root, told)
     return names
 
 

@@ -51,6 +51,11 @@ class TrainedTokenizer(NamedTuple):
     folder: Path
     explanation: str
 
+    @property
+    def place(self) -> str:
+        """The folder, as recipes name it."""
+        return str(self.folder)
+
 
 def train_tokenizer(
     mixture: Mixture, cache: CacheOptions, *, vocab_size: int, max_bytes: int = BUDGET

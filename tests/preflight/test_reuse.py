@@ -1,6 +1,7 @@
 """Folders of earlier runs: found by their keys, and used only for an equal run."""
 
 import dataclasses
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from pipeline_lib.preflight.reuse import Held, Reusable, find_reusable
 from pipeline_lib.sampledata.sizes import size_of_sample
 from pipeline_lib.storage import atomic
 from pipeline_lib.storage.keyed_folder import META
+from pipeline_lib.token_caches.named_tokenizer import named_tokenizer
+from pipeline_lib.tokenization.bpe_training import train_bpe
 
 SOURCES = {"chat": source(), "more": source()}
 EVERYTHING = {"normalized-chat", "normalized-more", "tokenizer", "shards", "pretrain", "sft", "dpo"}
@@ -81,6 +84,26 @@ def test_another_parameter_leaves_the_folders_that_do_not_depend_on_it(
 ) -> None:
     found = find(data_dir, dataclasses.replace(PARAMETERS, **change))
     assert complete(found) == EVERYTHING - lost
+
+
+def test_a_named_tokenizer_is_not_trained_and_what_was_made_with_it_is_found(
+    data_dir: Path, tmp_path: Path
+) -> None:
+    (kept,) = (data_dir / "cache").glob("tokenizer-*")
+    named = named_tokenizer(str(kept))
+    heavier = dataclasses.replace(PARAMETERS, tokenizer=named, weights={"chat": 2.0}, vocab_size=9)
+    found = find(data_dir, heavier)
+    assert complete(found) == EVERYTHING - {"pretrain"}
+    assert found["tokenizer"].bytes == folder_bytes(kept)
+    assert heavier.vocab_size == PARAMETERS.vocab_size
+    elsewhere = shutil.copytree(kept, tmp_path / kept.name)
+    parameters = dataclasses.replace(PARAMETERS, tokenizer=named_tokenizer(str(elsewhere)))
+    assert complete(find(data_dir, parameters)) == EVERYTHING
+    assert find(data_dir, parameters)["tokenizer"].bytes == 0
+    (elsewhere / "tokenizer.json").write_bytes(train_bpe([], vocab_size=300).json)
+    parameters = dataclasses.replace(PARAMETERS, tokenizer=named_tokenizer(str(elsewhere)))
+    assert complete(find(data_dir, parameters)) == EVERYTHING - {"shards", "pretrain", "sft", "dpo"}
+    assert find_reusable([], tmp_path, parameters, options())["tokenizer"].left(99) == 0
 
 
 @pytest.mark.parametrize("other", [FetchOptions(seed=8), FetchOptions(100, seed=7)])

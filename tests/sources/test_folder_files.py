@@ -33,6 +33,13 @@ def test_files_of_other_splits_are_left_out_and_named(
     assert "data/validation/a.parquet (split validation)" in line
 
 
+def test_files_that_describe_the_others_are_left_out_without_a_word(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert files_to_read(folder_with(tmp_path, "a.parquet", "manifest.json")) == ["a.parquet"]
+    assert caplog.messages == []
+
+
 def test_names_that_only_contain_a_word_for_a_split_are_all_read(tmp_path: Path) -> None:
     names = ["contest.parquet", "latest.parquet", "pretrain-0.parquet"]
     assert files_to_read(folder_with(tmp_path, *names)) == names
