@@ -35,7 +35,7 @@ NAMES = {
     ),
     *("load_tokenizer", "loader", "mix", "normalize", "open_rows", "prepare", "prune", "render"),
     *("run_preflight", "stored_caches", "train_tokenizer", "verify"),
-    *("chat_format", "reproduce"),
+    *("chat_format", "named_tokenizer", "reproduce"),
 }
 HELPERS = {
     *("Pair", "Reject", "Turns", "assistant", "canonical_thoughts", "check_result", "cut_bytes"),
