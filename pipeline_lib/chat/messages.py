@@ -178,6 +178,8 @@ def _content(content: Any) -> _Content:
     if content is None or isinstance(content, str):
         return _Content(content or "")
     if isinstance(content, Mapping):
+        if not {"type", "text"} & content.keys():
+            raise Reject("content is not text (an object)")
         content = [content]
     if not hasattr(content, "__iter__"):
         raise Reject(f"content is not text ({type(content).__name__})")

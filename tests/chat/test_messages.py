@@ -63,6 +63,7 @@ def test_a_struct_of_lists_is_read_as_a_list_of_turns() -> None:
         ([{"content": "x"}], "unknown role 'None'"),
         ([{"role": "narrator", "content": "x"}], "unknown role 'narrator'"),
         ([{"role": "user", "content": 5}], "content is not text (int)"),
+        ([{"role": "tool", "content": {"sunny": True}}], "content is not text (an object)"),
         ([{"role": "user", "content": [5]}], "content is not text (list of int)"),
         ("[1", "one string that is not JSON"),
         ("5", "turns are not a list (int)"),

@@ -1,5 +1,6 @@
 """One part: what is written is what is read."""
 
+import io
 import json
 import tempfile
 from pathlib import Path
@@ -97,6 +98,39 @@ def test_different_conversations_have_different_bytes(
     assert (conversation_bytes(left) == conversation_bytes(right)) == same
 
 
+class Bytes:
+    """Reads the bytes of a conversation from their description alone."""
+
+    def __init__(self, data: bytes) -> None:
+        self._file = io.BytesIO(data)
+
+    def number(self, size: int) -> int:
+        return int.from_bytes(self._file.read(size), "little")
+
+    def text(self) -> str:
+        return self._file.read(self.number(8)).decode()
+
+    def turn(self) -> Turn:
+        role, bits = self._file.read(2)
+        said = {0: {"learn": False}, 1: {"cut": True}, 3: {}}[bits & 3]
+        turn = Turn(role=ROLES[role], content=self.text(), **said)
+        return turn | json.loads(self.text()) if bits & 4 else turn
+
+    def conversation(self) -> str:
+        prompt = self.number(4)
+        tools = json.loads(self.text()) if prompt >> 31 else None
+        turns, rejected = ([self.turn() for _ in range(self.number(4))] for _ in range(2))
+        assert self._file.read() == b""
+        size = prompt & ~(1 << 31)
+        pair = Pair(turns[:size], turns[size:], rejected, tools=tools)
+        return written(pair if size else Turns(turns, tools=tools))
+
+
+@given(CONVERSATION)
+def test_the_bytes_of_a_conversation_say_all_of_it(given_one: Turns | Pair) -> None:
+    assert Bytes(conversation_bytes(given_one)).conversation() == written(given_one)
+
+
 def calling(arguments: object, **more: object) -> Turns:
     """A conversation with a call, one difference away from the others."""
     call = {"type": "function", "function": {"name": "f", "arguments": arguments}, **more}
@@ -122,7 +156,10 @@ def test_a_part_without_tools_has_no_column_for_them() -> None:
 
     plain = [Turns(turns("q", "a")), Pair(turns("q"), turns("a"), turns("b"))]
     assert names([*plain, Turns(turns("q"), tools=[{}])]) == [*names([*plain]), "tools"]
-    assert names([*plain, calling({})]) == names([*plain, Turns(turns("q"), tools=[{}])])
+    called = calling({})
+    rejecting = Pair(turns("q"), turns("a", first="assistant"), [*called[1:]])
+    for extended in (called, rejecting):
+        assert names([*plain, extended]) == [*names([*plain]), "tools"]
 
 
 def test_where_a_text_is_cut_into_turns_shows_in_the_bytes() -> None:

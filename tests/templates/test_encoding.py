@@ -8,11 +8,13 @@ from chat_world import control_id, in_row, tokenizer, wide_tokenizer, with_ordin
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pipeline_lib.chat.conversation import Turns
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.errors import TokenizerError
-from pipeline_lib.records import Turn
+from pipeline_lib.records import ToolCall, Turn
 from pipeline_lib.templates.chatml import RENDERED_ROLES, render, segments
 from pipeline_lib.templates.encoding import (
+    TOOLS,
     Template,
     TokenTurns,
     encode_turns,
@@ -45,6 +47,16 @@ def template() -> Template:
 
 def encoded(template: Template, conversations: list[list[Turn]]) -> TokenTurns:
     return encode_turns(template, in_columns(map(in_row, conversations)))
+
+
+def test_every_turn_that_chatml_does_not_have_is_unusable_and_says_why(template: Template) -> None:
+    plain, result = Turn(role="user", content="a"), Turn(role="tool", content="b")
+    call: ToolCall = {"type": "function", "function": {"name": "f", "arguments": "{}"}}
+    calling = Turn(role="assistant", content="", tool_calls=[call])
+    offered = Turns([plain, plain], tools=[{"type": "function", "function": {"name": "f"}}])
+    found = encoded(template, [[plain, result], [plain], [calling, plain], offered, [plain]])
+    assert found.unusable[TOOLS].tolist() == [1, 3, 5]
+    assert encoded(template, [[plain]]).unusable[TOOLS].tolist() == []
 
 
 def encoded_by_pieces(turns: list[Turn]) -> tuple[list[int], list[int]]:
