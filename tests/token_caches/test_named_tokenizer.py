@@ -87,7 +87,7 @@ def test_what_can_not_be_used_for_chats_is_refused_at_once(tmp_path: Path) -> No
     bare = tokenizer_file(tmp_path / "bare", DATA, eos_token=END).parent
     with pytest.raises(TokenizerError, match="no chat template, and not the control tokens"):
         named(bare)
-    wrong = {"eos_token": END, "chat_template": "{{ messages | random }}"}
+    wrong = {"eos_token": END, "chat_template": "{% import 'x' as y %}"}
     with pytest.raises(TokenizerError, match="the chat template is refused"):
         named(tokenizer_file(tmp_path / "wrong", DATA, **wrong).parent)
 
