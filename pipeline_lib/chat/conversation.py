@@ -16,7 +16,7 @@ from pipeline_lib.chat.reject import Reject
 from pipeline_lib.chat.thoughts import THINK, block_fault
 from pipeline_lib.chat.tool_calls import CALLS, OLD_CALL, RESULT_KEYS, add_result_keys, calls_of
 from pipeline_lib.chat.tool_schemas import checked_tools
-from pipeline_lib.chat.turn_fields import other_form, read_fields, row_fields, tool_role
+from pipeline_lib.chat.turn_fields import blank, other_form, read_fields, row_fields, tool_role
 from pipeline_lib.chat.turn_order import check_order
 from pipeline_lib.records import ROLES, TOOL_FIELDS, JsonObject, Turn
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS
@@ -32,6 +32,7 @@ _READ_OF = {
     "tool": (*_READ, *RESULT_KEYS),
 }
 """Role -> the fields that ``check_result`` reads of a turn."""
+_TOOLS_OF_ROWS = ("tools", "functions")
 _MARKER = re.compile("|".join(map(re.escape, CONTROL_TOKENS)))
 
 
@@ -84,7 +85,7 @@ def check_result(result: Result, row: Mapping[str, Any] | None = None) -> Turns 
     matter. Other fields of a turn are read as ``read_fields`` says: flags against learning are
     obeyed, what would be lost is a rejection, the rest is noted. The marks of a think block must be
     one block. ``row``: the row that the result was made of; its flags against learning hold for all
-    turns.
+    turns, and tools that it offers and that were not read are noted.
     """
     try:
         if isinstance(result, Reject):
@@ -98,15 +99,21 @@ def check_result(result: Result, row: Mapping[str, Any] | None = None) -> Turns 
 
 
 def _flagged(result: Turns | Pair, row: Mapping[str, Any]) -> Turns | Pair:
-    fields = row_fields(row)
-    if fields.learn and not fields.notes:
+    fields, unread = row_fields(row), _unread_tools(result, row)
+    if fields.learn and not fields.notes and not unread:
         return result
-    notes = (*result.notes, *fields.notes)
+    notes = (*result.notes, *fields.notes, *unread)
     if isinstance(result, Pair):
         sides = (result.prompt, result.chosen, result.rejected)
         prompt, chosen, rejected = (_with_learn(side, fields.learn) for side in sides)
         return Pair(prompt, chosen, rejected, notes, result.tools)
     return Turns(_with_learn(result, fields.learn), notes, result.tools)
+
+
+def _unread_tools(result: Turns | Pair, row: Mapping[str, Any]) -> list[str]:
+    """A note for tools that a row offers and its normalizer did not read."""
+    keys = () if result.tools else _TOOLS_OF_ROWS
+    return [f"row key {key!r} is not read" for key in keys if key in row and not blank(row[key])]
 
 
 def _with_learn(turns: Iterable[Turn], learn: bool) -> list[Turn]:

@@ -241,6 +241,19 @@ def test_a_conversation_with_tools_comes_back_with_all_that_they_said() -> None:
     assert reason(Turns(talk, tools=[{"name": ""}, 5])) == "a tool is not an object (int)"
 
 
+@pytest.mark.parametrize("key", ["tools", "functions"])
+def test_tools_of_a_row_that_nobody_read_are_noted(key: str) -> None:
+    talk = [turn("user"), turn("assistant")]
+    for result in (Turns(talk), pair("good", "bad")):  # type: ignore[arg-type]
+        noted = check_result(result, {key: OFFERED})
+        assert not isinstance(noted, Reject) and noted.notes == (f"row key {key!r} is not read",)
+    for row in ({key: "[]"}, {key: None}, {}):
+        silent = check_result(Turns(talk), row)  # type: ignore[arg-type]
+        assert isinstance(silent, Turns) and silent.notes == ()
+    read = check_result(Turns(talk, tools=OFFERED), {key: OFFERED})  # type: ignore[arg-type]
+    assert isinstance(read, Turns) and read.notes == ()
+
+
 def test_a_pair_may_follow_a_result_and_differ_in_a_call() -> None:
     prompt = [Turn(role="user", content="q"), CALLING, RESULT]
     answer, other = Turn(role="assistant", content="a"), Turn(role="assistant", content="b")
