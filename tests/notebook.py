@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,10 +25,15 @@ def load() -> Notebook:
     return nbformat.read(PATH, as_version=4)
 
 
+def cells() -> list[SimpleNamespace]:
+    """The cells as they are committed, with their source as one text."""
+    stored = json.loads(PATH.read_text())["cells"]
+    return [SimpleNamespace(**{**cell, "source": "".join(cell["source"])}) for cell in stored]
+
+
 def _code() -> dict[str, str]:
     """Name -> code of each code cell, in order."""
-    cells = json.loads(PATH.read_text())["cells"]
-    return {c["id"]: "".join(c["source"]) for c in cells if c["cell_type"] == "code"}
+    return {cell.id: cell.source for cell in cells() if cell.cell_type == "code"}
 
 
 def source(cell_id: str) -> str:

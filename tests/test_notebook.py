@@ -41,18 +41,18 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_the_notebook_is_committed_without_outputs_and_execution_counts() -> None:
-    cells = [cell for cell in notebook.load().cells if cell.cell_type == "code"]
+    cells = [cell for cell in notebook.cells() if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in cells)
 
 
 def test_every_cell_has_a_readable_name_and_is_short() -> None:
-    for cell in notebook.load().cells:
+    for cell in notebook.cells():
         assert re.fullmatch(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", cell.id)
         assert cell.source.count("\n") < (45 if cell.id == "imports" else 20), cell.id
 
 
 def test_the_notebook_defines_no_class_and_catches_nothing() -> None:
-    code = [cell.source for cell in notebook.load().cells if cell.cell_type == "code"]
+    code = [cell.source for cell in notebook.cells() if cell.cell_type == "code"]
     nodes = [node for source in code for node in ast.walk(ast.parse(source))]
     assert not [node for node in nodes if isinstance(node, ast.ClassDef | ast.Try)]
     assert not [source for source in code if re.search(r"^[!%]|sys\.path", source, re.M)]
@@ -63,7 +63,7 @@ def test_there_is_one_normalizer_for_each_registered_source() -> None:
 
 
 def test_normalizers_are_at_most_twelve_lines() -> None:
-    for cell in notebook.load().cells:
+    for cell in notebook.cells():
         if "normalizer" in cell.metadata.get("tags", []):
             assert cell.source.count("\n") < 12
 

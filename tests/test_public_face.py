@@ -117,8 +117,8 @@ def test_the_notebook_and_the_readme_import_from_the_faces_alone() -> None:
 
     import notebook
 
-    cells = [cell.source for cell in notebook.load().cells if cell.cell_type == "code"]
-    text = "\n".join(cell.source for cell in notebook.load().cells if cell.cell_type != "code")
+    cells = [cell.source for cell in notebook.cells() if cell.cell_type == "code"]
+    text = "\n".join(cell.source for cell in notebook.cells() if cell.cell_type != "code")
     text += (ROOT / "README.md").read_text()
     code = [*cells, *re.findall(r"```python\n(.*?)```", text, re.S)]
     found = {module for source in code for module in imported(source)}
