@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pipeline_lib.records import LOCAL
-from pipeline_lib.templates.chat_format import ChatML, chat_format
+from pipeline_lib.templates.chat_format import ChatML, ModelFormat, chat_format
 from pipeline_lib.tokenization.control_tokens import ENDOFTEXT
 from pipeline_lib.tokenization.tokenizer import Tokenizer, load_tokenizer
 from pipeline_lib.tokenization.tokenizer_json import special_tokens
+from pipeline_lib.tracing.program import ChatInput
+from pipeline_lib.tracing.trace import TemplateRefused
 
 TRAIN = "train"
 """What is named where a run trains its own tokenizer."""
+_PLAIN = ChatInput([{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}])
 _log = logging.getLogger(__name__)
 
 
@@ -66,6 +69,18 @@ def _explanation(place: str, tokenizer: Tokenizer) -> str:
     if isinstance(form, ChatML):
         chat = "in ChatML"
     else:
-        _ = form.templates  # a template that is refused is refused now
+        _try(form)
         chat = f"by its own template ({form.family or 'of no known family'})"
     return f"{place}: used as it is; documents end in {tokenizer.eos_token}, chats are {chat}"
+
+
+def _try(form: ModelFormat) -> None:
+    """What a template does with the plainest conversation is said before hours of work."""
+    try:
+        form.templates[0].derive(_PLAIN)
+    except TemplateRefused as refused:
+        _log.warning(
+            "under its chat template a question with an answer is refused (%s); conversations "
+            "like that will be left out and counted",
+            refused,
+        )

@@ -17,6 +17,7 @@ from pipeline_lib.tokenization.tokenizer import load_tokenizer
 END = "</s>"
 DATA = byte_level_tokenizer(texts(9), special_tokens=(EOS, END, "<think>"))
 LOOP = "{% for m in messages %}{{ m.role + ': ' + m.content + '" + END + "' }}{% endfor %}"
+LOOP += "{% if add_generation_prompt %}{{ 'assistant: ' }}{% endif %}"
 CONFIG: dict[str, Any] = {"eos_token": END, "chat_template": LOOP}
 
 
@@ -90,6 +91,16 @@ def test_what_can_not_be_used_for_chats_is_refused_at_once(tmp_path: Path) -> No
     wrong = {"eos_token": END, "chat_template": "{% import 'x' as y %}"}
     with pytest.raises(TokenizerError, match="the chat template is refused"):
         named(tokenizer_file(tmp_path / "wrong", DATA, **wrong).parent)
+
+
+def test_a_template_that_refuses_the_plainest_chat_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    named(tokenizer_file(tmp_path / "plain", DATA, **CONFIG).parent)
+    assert "refused" not in caplog.text
+    raises = {"eos_token": END, "chat_template": "{{ raise_exception('no') }}"}
+    named(tokenizer_file(tmp_path / "wrong", DATA, **raises).parent)
+    assert "a question with an answer is refused (template raises" in caplog.text
 
 
 def test_what_is_not_there_is_named(hub: Hub, tmp_path: Path) -> None:
