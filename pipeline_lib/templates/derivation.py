@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline_lib.templates.control_text import ControlTokens
-from pipeline_lib.templates.derived import Declared, Derivation, Run, TrainedSpan, runs_of
+from pipeline_lib.templates.derived import Declared, Derivation, TrainedSpan, runs_of
 from pipeline_lib.templates.generation_prompt import PromptReader
 from pipeline_lib.templates.turn_ends import TurnEnds
 from pipeline_lib.templates.turn_starts import OTHER_WAY, TurnStarts
@@ -70,15 +70,11 @@ class _Deriving:
 
     def result(self) -> Derivation:
         self._check_unknown()
-        for place, run in enumerate(self._runs):
-            if run.owner is not None and self._role(run.owner) == ASSISTANT:
-                self._take(place, run, run.owner)
         turns = [n for n in range(len(self._given.messages)) if self._role(n) == ASSISTANT]
-        for message in set(turns).difference(self._turns()):
-            self._take_unowned(message)
         for message in turns:
+            if not (self._is_in_runs(message) and self._take_runs(message)):
+                self._take_by_prompts(message)
             self._drop_unsaid(message)
-        self._found.spans.sort(key=lambda span: span.start)
         self._find_rewritten()
         self._check_prefixes()
         self._find_unused()
@@ -103,24 +99,33 @@ class _Deriving:
 
     # One assistant turn
 
-    def _take(self, place: int, run: Run, message: int) -> None:
-        self._refuse_foreign(run.segments, message)
-        first = not any(earlier.owner == message for earlier in self._runs[:place])
-        start = self._starts.of_run(run, message) if first else run.start
-        if start is None:
-            self._found.context_only[message] = NOT_FOLLOWED
-        elif start > run.stop:
-            self._found.context_only[message] = "the rendered prompt ends behind the turn"
-        if start is None or message in self._found.context_only:
-            return
-        stop = self._ends.of_run(self._runs, place, start)
-        if stop > start:
-            self._found.spans.append(TrainedSpan(start, stop, run.stop, message))
+    def _is_in_runs(self, message: int) -> bool:
+        """Whether a loop of the template told all that the turn says as its own."""
+        unowned = (s for s in self._found.rendering.segments if s.owner is None)
+        return message in self._turns() and not any(is_said_by(s.path, message) for s in unowned)
 
-    def _take_unowned(self, message: int) -> None:
+    def _take_runs(self, message: int) -> bool:
+        """Train a turn by the runs that are its own; false if its start is not proven."""
+        places = [place for place, run in enumerate(self._runs) if run.owner == message]
+        for place in places:
+            self._refuse_foreign(self._runs[place].segments, message)
+        start = self._starts.of_run(self._runs[places[0]], message)
+        if start is None:
+            return False
+        for place in places:
+            run = self._runs[place]
+            low = start if place == places[0] else run.start
+            stop = self._ends.of_run(self._runs, place, low)
+            if stop > low:
+                self._found.spans.append(TrainedSpan(low, stop, run.stop, message))
+        return True
+
+    def _take_by_prompts(self, message: int) -> None:
         """A turn that no loop of the template tells apart: the rendered prompts must do."""
         said = self._said(message)
-        if not said or message in self._found.context_only:
+        if not said:
+            if message in self._turns():
+                self._found.context_only[message] = NOT_FOLLOWED
             return
         start, reach = self._starts.by_prompt(message, said[0][0]), self._reach(message)
         if start is None or reach is None or not start <= said[0][0] <= said[-1][1] <= reach:
@@ -157,13 +162,20 @@ class _Deriving:
 
     def _drop_unsaid(self, message: int) -> None:
         """A turn of which nothing is written is not trained: not to say nothing."""
-        spans = [s for s in self._found.spans if s.message == message]
-        said = self._said(message)
-        if not spans or any(s.start <= high and low <= s.stop for low, high in said for s in spans):
+        if message in self._found.context_only:
+            return
+        spans, said = self._found.of(message), self._said(message)
+        if any(s.start <= high and low <= s.stop for low, high in said for s in spans):
             return
         if self._has_words(message):
-            self._found.spans = [s for s in self._found.spans if s.message != message]
-            self._found.context_only[message] = NOT_WRITTEN
+            self._leave(message, NOT_WRITTEN)
+        elif not spans and message in self._turns():
+            self._leave(message, "nothing of the turn is left to generate")
+
+    def _leave(self, message: int, why: str) -> None:
+        self._found.spans = [s for s in self._found.spans if s.message != message]
+        if message in self._turns() or self._said(message):
+            self._found.context_only[message] = why
 
     def _has_words(self, message: int) -> bool:
         """Whether a turn says something: of strings a question that a skeleton must ask, too."""
@@ -215,15 +227,27 @@ class _Deriving:
 
     def _check_prefixes(self) -> None:
         """A second proof, without traces: where the rendering of the prompt is a prefix of the
-        text, nothing of it is trained."""
-        for message in self._turns():
-            spans = [s for s in self._found.spans if s.message == message]
-            before = self._plain_before(message) if spans else None
-            if before is None or before == spans[0].start:
+        text, the turn starts at its end."""
+        for message in sorted({span.message for span in self._found.spans}):
+            span = self._found.of(message)[0]
+            before = self._plain_before(message)
+            if before is None or before == span.start:
                 continue
             self._found.notes.add("the rendered prompt does not end where the turn starts")
-            if before > spans[0].start:
-                self._move_start(spans[0], before)
+            if self._may_start(span, before):
+                self._found.spans[self._found.spans.index(span)] = replace(span, start=before)
+            else:
+                self._found.give_up_compiling("the prompt's rendering ends elsewhere")
+                self._leave(message, "the prompt's rendering ends elsewhere")
+
+    def _may_start(self, span: TrainedSpan, start: int) -> bool:
+        """Only inside the template's own text at the front of the turn, or before white space."""
+        if start < span.start:
+            free = all(s.stop <= start for s in self._found.spans if s.start < span.start)
+            return free and not self._found.text[start : span.start].strip()
+        run = next((r for r in self._runs if r.owner == span.message), None)
+        inside = run is not None and run.start <= start <= run.start + len(run.lead())
+        return inside and start < span.stop
 
     def _plain_before(self, message: int) -> int | None:
         """The length of the plain rendering of the prompt, if that is a prefix of the text."""
@@ -232,18 +256,6 @@ class _Deriving:
         except TemplateRefused:
             return None
         return len(before) if self._found.text.startswith(before) else None
-
-    def _move_start(self, span: TrainedSpan, start: int) -> None:
-        """Only inside the template's own text at the front of the turn; else it is context."""
-        run = next(r for r in self._runs if r.owner == span.message)
-        inside = run.start <= start <= run.start + len(run.lead()) and start < span.stop
-        place = self._found.spans.index(span)
-        if inside:
-            self._found.spans[place] = replace(span, start=start)
-        else:
-            self._found.give_up_compiling("the prompt's rendering ends elsewhere")
-            self._found.spans = [s for s in self._found.spans if s.message != span.message]
-            self._found.context_only[span.message] = "the prompt's rendering ends elsewhere"
 
     def _find_unused(self) -> None:
         segments = self._found.rendering.segments

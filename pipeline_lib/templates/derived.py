@@ -89,6 +89,10 @@ class Derivation:
         """The rendered text, equal to the plain rendering."""
         return self.rendering.text
 
+    def of(self, message: int) -> list[TrainedSpan]:
+        """The spans of one message."""
+        return [span for span in self.spans if span.message == message]
+
     def cut(self) -> Iterator[tuple[TextSegment, int | None]]:
         """(segment, message that generates it or None), cut where a span ends."""
         ends = sorted({end for span in self.spans for end in (span.start, span.stop)})

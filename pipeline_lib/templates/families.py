@@ -47,7 +47,7 @@ FAMILIES = (
     TemplateFamily(
         "Gemma 4",
         ("<|turn>", "<turn|>"),
-        "A second answer in a row has no header, so it is context.",
+        "A second answer in a row has no header of its own, so it is context.",
     ),
     TemplateFamily(
         "Gemma",

@@ -31,16 +31,15 @@ class TurnEnds:
         """The end of the turn that goes on in ``runs[place]``."""
         run = runs[place]
         stop = self._token(max(run.stop - run.tail(), start), run.stop)
-        if stop is not None:
-            return stop
         if any(later.owner == run.owner for later in runs[place + 1 :]):
-            return run.stop
+            return run.stop if stop is None else stop
         following = runs[place + 1].lead() if place + 1 < len(runs) else ""
         token = self._control.pattern.match(following)
-        if token and token.group() in self._declared.stops:
+        if token and token.group() in self._declared.stops and stop in (None, run.stop):
             return run.stop + token.end()
-        self._found.notes.add(NO_END)
-        return run.stop
+        if stop is None:
+            self._found.notes.add(NO_END)
+        return run.stop if stop is None else stop
 
     def within(self, tail: int, stop: int) -> int:
         """The end of a turn whose last words end at ``tail`` and whose text ends at ``stop``."""

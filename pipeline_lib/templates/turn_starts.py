@@ -31,11 +31,8 @@ class TurnStarts:
 
     def of_run(self, run: Run, message: int) -> int | None:
         """The place in the text where the turn that ``run`` begins starts; None if not proven."""
-        prompt = self._prompt(message)
-        skipped = self._skipped(run, message, prompt)
-        if skipped is not None:
-            return run.start + skipped
-        return self._behind(prompt) if prompt.text else None
+        skipped = self._skipped(run, message, self._prompt(message))
+        return None if skipped is None else run.start + skipped
 
     def by_prompt(self, message: int, said: int) -> int | None:
         """The same for a turn that no loop of the template tells apart; its words are at ``said``.

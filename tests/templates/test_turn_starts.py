@@ -112,3 +112,13 @@ def test_a_turn_that_no_loop_tells_apart_and_no_prompt_shows_is_context() -> Non
     found = template.derive(ChatInput(TALK))
     assert not found.spans
     assert set(found.context_only) == {1, 3}
+
+
+def test_a_turn_starts_where_the_rendered_prompt_ends_or_is_context() -> None:
+    """White space that a prompt leaves out is generated; what it says of a header is missing."""
+    only = "{% if add_generation_prompt and messages[-1].role == 'user' %}<bot>\n{% endif %}"
+    blank = loop("{{ ('<bot>\n' if loop.previtem.role == 'user' else '\n') + m.content }}", only)
+    header = loop("{{ '<bot>\n' + m.content }}", only)
+    twice = [user("x"), assistant("One"), assistant("Two")]
+    assert spans(blank, twice) == ["One", "\nTwo"]
+    assert spans(header, twice) == ["One"]
