@@ -38,16 +38,24 @@ class Dice:
     def __init__(self, seed: int, stream: int, draws: int = 0) -> None:
         self._generator = source_rng(seed, stream)
         self._generator.advance(draws)
-        self.draws = draws
+        self._generated = draws
         self._ahead: list[int] = []
+
+    @property
+    def draws(self) -> int:
+        """How many integers have been drawn."""
+        return self._generated - len(self._ahead)
 
     def below(self, n: int) -> int:
         """A random integer in [0, n)."""
         if not self._ahead:
-            self._ahead = self._generator.random_raw(_BLOCK).tolist()
-            self._ahead.reverse()
-        self.draws += 1
+            self._generate()
         return (self._ahead.pop() * n) >> 64
+
+    def _generate(self) -> None:
+        self._ahead = self._generator.random_raw(_BLOCK).tolist()
+        self._ahead.reverse()
+        self._generated += _BLOCK
 
 
 def shuffled(items: Sequence[Item], dice: Dice) -> list[Item]:

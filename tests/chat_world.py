@@ -152,17 +152,18 @@ WIDE = {
 
 @functools.cache
 def wide_tokenizer() -> Tokenizer:
-    """A byte-level BPE of 199,998 ids and the control tokens of ``WIDE``.
+    """A byte-level BPE with ids up to 199,998, most of them unused, and the tokens of ``WIDE``.
 
-    It merges all pairs of bytes, then triples that start with small letters, to ids above 65,536.
+    It merges pairs and triples of small letters, to ids above 65,536.
     """
     symbols = sorted(pre_tokenizers.ByteLevel.alphabet())
     small = "abcdefghijklmnopqrstuvwxyz"
-    pairs = [*itertools.product(symbols, symbols)]
-    triples = ((a + b, c) for a, b in itertools.product(small, small) for c in symbols)
-    merges = [*pairs, *itertools.islice(triples, 199_998 - 256 - len(pairs))]
-    names = [*symbols, *(a + b for a, b in merges)]
-    model = models.BPE(vocab={name: i for i, name in enumerate(names)} | WIDE, merges=merges)
+    pairs = [*itertools.product(small, small)]
+    merges = [*pairs, *((a + b, c) for a, b in pairs for c in small)]
+    places = range(199_998 - 7 * len(merges), 199_998, 7)
+    vocab = {name: i for i, name in enumerate(symbols)} | WIDE
+    vocab |= {a + b: place for (a, b), place in zip(merges, places, strict=True)}
+    model = models.BPE(vocab=vocab, merges=merges)
     reference = ReferenceTokenizer(model)
     reference.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     reference.decoder = decoders.ByteLevel()

@@ -122,6 +122,16 @@ def _forget_downloads() -> None:
         file_systems.HfFileSystem.clear_instance_cache()
 
 
+@pytest.fixture(scope="session")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole offline sample, made once in a process; tests change only copies of it."""
+    from download_data import DATASETS, make_sample
+
+    folder = tmp_path_factory.mktemp("sample")
+    assert all(outcome.status.good for outcome in make_sample(DATASETS, folder))
+    return folder
+
+
 @pytest.fixture
 def hub() -> Iterator[Hub]:
     """An empty hub, which HF_ENDPOINT names, and an empty HF_HOME."""

@@ -9,7 +9,7 @@ import contextlib
 import itertools
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +116,8 @@ def survives(work: Callable[[], object], at: int, **kind: Any) -> bool:
 
 
 @contextlib.contextmanager
-def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
-    """Just before durable call ``at`` of the block, ``other`` does the work of another process.
+def interleaved(places: Container[int], other: Callable[[], object]) -> Iterator[list[str]]:
+    """Just before these durable calls of the block, ``other`` does the work of another process.
 
     Yields the names of the block's own calls so far.
     """
@@ -129,7 +129,7 @@ def interleaved(at: int, other: Callable[[], object]) -> Iterator[list[str]]:
             nonlocal within
             if not within:
                 names.append(name)
-                if len(names) == at:
+                if len(names) in places:
                     within = True
                     try:
                         other()

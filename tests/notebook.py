@@ -98,7 +98,7 @@ def run_in_turn(notebooks: list[Notebook], folder: Path) -> list[Ended]:
     outputs = [folder / f"run-{n}.txt" for n in range(len(notebooks))]
     cells = [[c.source for c in n.cells if c.cell_type == "code"] for n in notebooks]
     job = {
-        "imports": source("imports"),
+        "imports": f"{source('imports')}\nimport datasets",
         "runs": [(code, str(path)) for code, path in zip(cells, outputs, strict=True)],
     }
     done = subprocess.run(

@@ -1,6 +1,7 @@
 """The notebook's normalizers on every sample source: what is trained on is what was answered."""
 
 import itertools
+from pathlib import Path
 from typing import NamedTuple
 
 import notebook
@@ -21,6 +22,8 @@ from pipeline_lib.tokenization.tokenizer import Tokenizer
 from pipeline_lib.training.chat_datasets import DPODataset, SFTDataset
 
 MAX_LEN = 512
+LIMIT = 500
+"""Rows of each source: every reason to reject or to change a row that its sample has is in them."""
 
 
 class Prepared(NamedTuple):
@@ -32,12 +35,11 @@ class Prepared(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    data_dir = tmp_path_factory.mktemp("sample")
-    download_data.make_sample(download_data.DATASETS, data_dir)
-    site = CacheOptions(data_dir / "cache")
-    rows = {n: open_rows(data_dir / n, source) for n, source in download_data.DATASETS.items()}
-    normalized = normalize(rows, notebook.normalizers(), site, seed=3, val_fraction=0.05)
+def prepared(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    site = CacheOptions(tmp_path_factory.mktemp("cache"))
+    rows = {n: open_rows(sample / n, source) for n, source in download_data.DATASETS.items()}
+    choice = {"seed": 3, "val_fraction": 0.05, "limit": LIMIT}
+    normalized = normalize(rows, notebook.normalizers(), site, **choice)
     mixture = mix(normalized.train, {}, seed=3)
     return Prepared(normalized, train_tokenizer(mixture, site, vocab_size=600).tokenizer, site)
 
@@ -71,7 +73,7 @@ def test_every_source_keeps_most_of_its_rows_and_names_every_reject(prepared: Pr
     for name, report in prepared.normalized.reports.items():
         assert report.train > 0, name
         assert report.train + report.val + report.rejected == report.rows, name
-        assert report.rejected < 0.1 * report.rows, name
+        assert report.rejected <= 0.1 * report.rows, name
 
 
 def test_control_marks_typed_by_users_stay_text(prepared: Prepared) -> None:
@@ -110,9 +112,11 @@ def tidied(messages: list) -> list:
         return []
 
 
-def test_trees_give_real_pairs_and_lose_no_turn_of_their_best_path(prepared: Prepared) -> None:
+def test_trees_give_real_pairs_and_lose_no_turn_of_their_best_path(
+    prepared: Prepared, sample: Path
+) -> None:
     source = download_data.DATASETS["oasst2"]
-    rows = PickedRows("oasst2", open_rows(prepared.site.root.parent / "oasst2", source), 3, -1)
+    rows = PickedRows("oasst2", open_rows(sample / "oasst2", source), 3, -1)
     blocks = (rows.block(start, start + READ_ROWS) for start in range(0, len(rows), READ_ROWS))
     whole = [tidied(row["messages"]) for block in blocks for row in block]
     normalized, pairs = prepared.normalized, []

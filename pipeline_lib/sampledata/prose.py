@@ -45,19 +45,19 @@ class Voice:
     """Draws text from one stream of raw integers."""
 
     def __init__(self, seed: int, stream: int) -> None:
-        self._dice = Dice(seed, stream)
+        self._below = Dice(seed, stream).below
 
     def between(self, low: int, high: int) -> int:
         """An integer from low to high, both included."""
-        return low + self._dice.below(high - low + 1)
+        return low + self._below(high - low + 1)
 
     def one_in(self, n: int) -> bool:
         """True once in n calls, on average."""
-        return self._dice.below(n) == 0
+        return self._below(n) == 0
 
     def pick(self, items: Sequence[Item]) -> Item:
         """One of the items."""
-        return items[self._dice.below(len(items))]
+        return items[self._below(len(items))]
 
     def rarely(self, n: int, odd: Sequence[Item], usual: Item) -> Item:
         """One of the odd items once in n calls, on average, else the usual one."""
@@ -65,7 +65,7 @@ class Voice:
 
     def hexes(self, digits: int) -> str:
         """A made-up identifier."""
-        return "".join(self.pick("0123456789abcdef") for _ in range(digits))
+        return "".join([self.pick("0123456789abcdef") for _ in range(digits)])
 
     def topic(self) -> Topic:
         """One subject."""

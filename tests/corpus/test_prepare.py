@@ -1,13 +1,13 @@
 """Same recipe, same bytes; a run begins, goes on, or is refused, and publishes once."""
 
 import dataclasses
-import functools
 import itertools
 import json
 import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
@@ -497,27 +497,36 @@ def test_another_process_at_any_instant_is_refused_in_words_or_gets_the_same(
 ) -> None:
     recipe = small_recipe(tmp_path, max_documents=50, shard_tokens=400)
     golden = run(recipe, tmp_path / "golden")["content_sha256"]
-    outcomes: list[str] = []
+    numbers = itertools.count()
 
-    def other(target: Path) -> None:
-        try:
-            outcomes.append(str(run(recipe, target, resume)["content_sha256"] == golden))
-        except REFUSALS[resume] as error:
-            outcomes.append(type(error).__name__)
+    def outcomes(places: Container[int]) -> list[str]:
+        """What the other process gets before each of these calls of one run."""
+        target, found = tmp_path / f"out{next(numbers)}", list[str]()
 
-    for at in itertools.count(1):
-        target = tmp_path / f"out{at}"
-        with interleaved(at, functools.partial(other, target)) as names:
+        def other() -> None:
+            try:
+                found.append(str(run(recipe, target, resume)["content_sha256"] == golden))
+            except REFUSALS[resume] as error:
+                found.append(type(error).__name__)
+
+        with interleaved(places, other):
             assert run(recipe, target, "auto")["content_sha256"] == golden
         assert not target.with_name(f"{target.name}.incomplete").exists()
-        if len(names) < at:
-            break
-    assert len(outcomes) == at - 1 > 20
-    assert [name for name, _ in itertools.groupby(outcomes)] == [
-        "NothingToResume" if resume is True else "True",
-        "Locked",
-        "OutputExists" if resume is False else "True",
-    ]
+        return found
+
+    with seam() as watched:
+        run(recipe, tmp_path / "watched")
+    one_by_one = [(lambda at=at: outcomes([at])[0]) for at in range(1, watched.calls + 1)]
+    early = list(itertools.takewhile(not_locked, (ask() for ask in one_by_one)))
+    late = list(itertools.takewhile(not_locked, (ask() for ask in reversed(one_by_one))))
+    held = range(len(early) + 1, watched.calls - len(late) + 1)
+    assert set(early) == {"NothingToResume" if resume is True else "True"}
+    assert outcomes(held) == ["Locked"] * len(held) and len(held) > 50
+    assert set(late) == {"OutputExists" if resume is False else "True"}
+
+
+def not_locked(outcome: str) -> bool:
+    return outcome != "Locked"
 
 
 def test_a_run_that_may_not_replace_is_told_that_another_has_published_meanwhile(
@@ -525,7 +534,7 @@ def test_a_run_that_may_not_replace_is_told_that_another_has_published_meanwhile
 ) -> None:
     recipe = small_recipe(tmp_path)
     with (
-        interleaved(1, lambda: run(recipe, tmp_path / "out")),
+        interleaved([1], lambda: run(recipe, tmp_path / "out")),
         pytest.raises(OutputExists, match="already complete and is never overwritten"),
     ):
         run(recipe, tmp_path / "out")
@@ -688,7 +697,8 @@ def test_a_folder_of_another_algorithm_version_is_refused_with_both_versions(
 def test_after_a_power_cut_at_any_time_nothing_committed_is_lost(
     tmp_path: Path, lanes: int, before: str
 ) -> None:
-    recipe, target = small_recipe(tmp_path, lanes=lanes, shard_tokens=100), tmp_path / "out"
+    sizes = {"shard_tokens": 100, "max_documents": 60, "tokenization_batch_size": 8}
+    recipe, target = small_recipe(tmp_path, lanes=lanes, **sizes), tmp_path / "out"
     if before != "nothing":
         leave_unfinished(recipe, target, batches=3)
     if before == "a damaged one":

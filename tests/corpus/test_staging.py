@@ -168,7 +168,7 @@ def test_a_working_folder_that_is_no_folder_is_named(output: Path, what: str) ->
 
 def test_a_working_folder_that_vanishes_before_the_lock_is_made_again(output: Path) -> None:
     work = staging_folder(output)
-    with interleaved(2, lambda: work.rmdir()) as names, staging.locked_staging(work):
+    with interleaved([2], lambda: work.rmdir()) as names, staging.locked_staging(work):
         assert (work / LOCK).exists()
     assert names[:2] == ["mkdir", "fsync"]
 

@@ -1,5 +1,6 @@
 """The corpus of the shards: the files that a token bound fetches, and the sample's own corpus."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from pipeline_lib.machine import folder_bytes
 from pipeline_lib.preflight.amounts import SizingParameters
 from pipeline_lib.preflight.corpus_size import hub_corpus, sample_corpus
 from pipeline_lib.preflight.ratios import bytes_per_token
-from pipeline_lib.sampledata.corpus_files import CORPUS, make_corpus
+from pipeline_lib.sampledata.corpus_files import CORPUS
 from pipeline_lib.shuffling import file_order
 
 FILE = documents(200)
@@ -62,9 +63,9 @@ def test_a_corpus_that_is_not_there_is_unknown_and_says_why(hub: Hub) -> None:
     assert not found.known and "not found" in found.note
 
 
-def test_the_corpus_of_the_sample_is_known_before_it_is_made(tmp_path: Path) -> None:
+def test_the_corpus_of_the_sample_is_known_before_it_is_made(sample: Path, tmp_path: Path) -> None:
     before = sample_corpus(tmp_path)
-    files = make_corpus(tmp_path / CORPUS)
+    files = Path(shutil.copytree(sample / CORPUS, tmp_path / CORPUS)).glob("*.parquet")
     after = sample_corpus(tmp_path)
     assert before.text == after.text and before.rows == after.rows == 3_600
     assert before.saved == pytest.approx(folder_bytes(tmp_path), rel=0.1)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any, get_args
 
@@ -11,7 +12,7 @@ from loopback_hub import Hub
 from loopback_hub.publish import CONVERTED, publish_dataset
 
 import download_data
-from download_data import DATASETS, make_sample
+from download_data import DATASETS
 from pipeline_lib import machine
 from pipeline_lib.downloads import fetch
 from pipeline_lib.downloads.plans import FetchOptions
@@ -37,7 +38,7 @@ def predict(
 def publish(
     hub: Hub, path: str = "acme/chat", files: int = 3, *, lines: bool = False, **more: Any
 ) -> None:
-    tables = [chats(400, first=400 * k) for k in range(files)]
+    tables = [chats(200, first=200 * k) for k in range(files)]
     if lines:
         rows = (row for table in tables for row in table.to_pylist())
         text = "".join(json.dumps(row) + "\n" for row in rows)
@@ -64,7 +65,7 @@ KINDS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 def test_the_predicted_disk_is_that_of_the_whole_run(hub: Hub, tmp_path: Path, kind: str) -> None:
     on_hub, entry = KINDS[kind]
     publish(hub, **on_hub)
-    publish_dataset(hub, "acme/corpus", {"default": {"train": [documents(400)] * 2}})
+    publish_dataset(hub, "acme/corpus", {"default": {"train": [documents(200)] * 2}})
     chosen = source(**entry)
     report = predict(tmp_path, parameters=WITH_CORPUS, chat=chosen)
     fetch.fetch("chat", chosen, tmp_path, options())
@@ -102,7 +103,7 @@ def test_a_limit_bounds_every_stage_and_a_larger_one_never_costs_less(
     hub: Hub, tmp_path: Path
 ) -> None:
     publish(hub)
-    reports = [predict(tmp_path, limit, chat=source()) for limit in (10, 100, 600, 1_200, -1)]
+    reports = [predict(tmp_path, limit, chat=source()) for limit in (10, 100, 300, 600, -1)]
     costs = [
         [report.network, *(stage.disk for stage in report.stages), report.needed_memory]
         for report in reports
@@ -140,11 +141,11 @@ def test_an_unknown_size_makes_the_totals_a_lower_bound(hub: Hub, tmp_path: Path
     assert "at least" in str(report) and str(report).endswith("all that is known fits")
 
 
-def test_the_sample_needs_no_network(hub: Hub, tmp_path: Path) -> None:
+def test_to_predict_the_sample_needs_no_network(hub: Hub, sample: Path, tmp_path: Path) -> None:
     parameters = SizingParameters(max_len=512, vocab_size=2_048)
     before = run_preflight(DATASETS, tmp_path, parameters, sample=True)
     assert before.fits and not before.unknown and before.network == 0
-    make_sample(DATASETS, tmp_path)
+    shutil.copytree(sample, tmp_path, dirs_exist_ok=True)
     after = run_preflight(DATASETS, tmp_path, parameters, sample=True)
     assert before.saved == pytest.approx(machine.folder_bytes(tmp_path), rel=0.1)
     assert after.saved == pytest.approx(machine.folder_bytes(tmp_path), rel=0.1)

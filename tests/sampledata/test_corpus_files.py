@@ -1,6 +1,7 @@
 """The corpus of the sample: made once, sealed, made anew for another version, never repaired."""
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from pipeline_lib.storage import sealed_folder
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    make_corpus(tmp_path / CORPUS)
+def folder(sample: Path, tmp_path: Path) -> Path:
+    shutil.copytree(sample / CORPUS, tmp_path / CORPUS)
     return tmp_path / CORPUS
 
 

@@ -1,10 +1,12 @@
 """The offline sample: exact schemas, the same bytes every time, made anew when it must be."""
 
+import shutil
 import time
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from loopback_hub import Hub
 from sample_rows import rows
 
 from download_data import DATASETS, make_sample
@@ -12,6 +14,7 @@ from pipeline_lib import digest
 from pipeline_lib.columns import check_columns
 from pipeline_lib.downloads import saved
 from pipeline_lib.sampledata import make
+from pipeline_lib.sampledata.corpus_files import CORPUS
 from pipeline_lib.sampledata.schemas import SCHEMAS
 from pipeline_lib.storage import atomic
 
@@ -34,11 +37,12 @@ DIGESTS = {
 """Of the rows that each data set has in version 2 of the sample: a change needs a new version."""
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("sample")
-    assert all(outcome.status.good for outcome in make_sample(DATASETS, folder))
-    return folder
+@pytest.fixture
+def soda(sample: Path, tmp_path: Path) -> Path:
+    """A data folder with the sample of one source."""
+    for name in ("soda", CORPUS):
+        shutil.copytree(sample / name, tmp_path / name)
+    return tmp_path
 
 
 def test_every_registered_source_has_a_sample_and_no_other() -> None:
@@ -51,67 +55,63 @@ def test_the_rows_of_a_version_are_the_same_for_ever(name: str) -> None:
     assert digest.sha256_bytes(repr(table.to_pylist()).encode())[:12] == DIGESTS[name]
 
 
-def test_two_runs_make_equal_files(made: Path, tmp_path: Path) -> None:
+def test_two_runs_make_equal_files_in_seconds_and_ask_no_network(
+    sample: Path, hub: Hub, tmp_path: Path
+) -> None:
+    start = time.monotonic()
     make_sample(DATASETS, tmp_path)
+    assert time.monotonic() - start < 20 and len(hub.journal) == 0
     first, second = (
         {
             path.relative_to(folder): path.read_bytes()
             for path in folder.rglob("*")
             if path.is_file()
         }
-        for folder in (made, tmp_path)
+        for folder in (sample, tmp_path)
     )
     assert first == second
+    assert 5e6 < sum(map(len, first.values())) < 30e6
 
 
-def test_it_takes_seconds_and_a_few_megabytes(made: Path, tmp_path: Path) -> None:
-    start = time.monotonic()
-    make_sample(DATASETS, tmp_path)
-    assert time.monotonic() - start < 20
-    size = sum(path.stat().st_size for path in made.rglob("*") if path.is_file())
-    assert 5e6 < size < 30e6
-
-
-def test_a_second_call_finds_it_there(made: Path) -> None:
-    assert {str(outcome.status) for outcome in make_sample(data_dir=made)} == {"already there"}
+def test_a_second_call_finds_it_there(sample: Path) -> None:
+    assert {str(outcome.status) for outcome in make_sample(data_dir=sample)} == {"already there"}
 
 
 @pytest.mark.parametrize("name", sorted(SCHEMAS))
-def test_rows_on_disk_have_the_exact_schema_and_satisfy_the_registry(made: Path, name: str) -> None:
-    dataset = saved.load(made / name, DATASETS[name].columns, full=True)
+def test_rows_on_disk_have_the_exact_schema_and_satisfy_the_registry(
+    sample: Path, name: str
+) -> None:
+    dataset = saved.load(sample / name, DATASETS[name].columns, full=True)
     plain = dataset.data.schema.remove_metadata()
     assert plain == SCHEMAS[name]
     check_columns(plain, DATASETS[name].columns, name)
     assert len(dataset) >= 500
 
 
-def test_a_sample_made_by_another_version_is_made_again(tmp_path: Path) -> None:
-    make_sample(["soda"], tmp_path)
-    manifest = tmp_path / "soda" / saved.MANIFEST
+def test_a_sample_made_by_another_version_is_made_again(soda: Path) -> None:
+    manifest = soda / "soda" / saved.MANIFEST
     old = atomic.load_json(manifest)
     old["origin"]["revision"] = "sample-0"
     atomic.save_json(manifest, old)
-    assert [str(o.status) for o in make_sample(["soda"], tmp_path)] == ["done", "already there"]
+    assert [str(o.status) for o in make_sample(["soda"], soda)] == ["done", "already there"]
 
 
-def test_a_damaged_sample_is_named_and_the_others_are_made(tmp_path: Path) -> None:
-    make_sample(["soda"], tmp_path)
-    (tmp_path / "soda" / "state.json").unlink()
-    soda, bst, corpus = make_sample(["soda", "bst"], tmp_path)
-    assert (str(soda.status), str(bst.status), str(corpus.status)) == (
+def test_a_damaged_sample_is_named_and_the_others_are_made(soda: Path) -> None:
+    (soda / "soda" / "state.json").unlink()
+    first, bst, corpus = make_sample(["soda", "bst"], soda)
+    assert (str(first.status), str(bst.status), str(corpus.status)) == (
         *("damaged", "done", "already there"),
     )
-    assert "state.json is missing" in soda.detail and "remove the folder" in soda.detail
+    assert "state.json is missing" in first.detail and "remove the folder" in first.detail
 
 
-def test_a_download_is_never_replaced_by_a_sample(tmp_path: Path) -> None:
-    make_sample(["soda"], tmp_path)
-    manifest = tmp_path / "soda" / saved.MANIFEST
+def test_a_download_is_never_replaced_by_a_sample(soda: Path) -> None:
+    manifest = soda / "soda" / saved.MANIFEST
     fetched = atomic.load_json(manifest)
     fetched["origin"]["path"] = "allenai/soda"
     atomic.save_json(manifest, fetched)
-    soda, _ = make_sample(["soda"], tmp_path)
-    assert not soda.status.good and "holds a download of allenai/soda" in soda.detail
+    made, _ = make_sample(["soda"], soda)
+    assert not made.status.good and "holds a download of allenai/soda" in made.detail
 
 
 def test_an_unknown_name_lists_the_samples(tmp_path: Path) -> None:

@@ -220,7 +220,7 @@ def test_who_comes_second_takes_the_tokenizer_of_who_was_faster(
     def other() -> None:
         trained.append(train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290))
 
-    with interleaved(1, other) as calls:  # it looked and found none, and is about to make a folder
+    with interleaved([1], other) as calls:  # it found none, and is about to make a folder
         mine = train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290)
     assert calls and mine.tokenizer == trained[0].tokenizer
     assert [path.name for path in tmp_path.glob("tokenizer-*")] == [mine.folder.name]

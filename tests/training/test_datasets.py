@@ -188,7 +188,7 @@ def test_it_travels_to_a_worker_by_path(dataset: TokenDataset) -> None:
 def test_two_worker_processes_give_the_same_samples(train: Conversations, tmp_path: Path) -> None:
     dataset = make_dataset("sft", train, tmp_path)
     alone = list(DataLoader(dataset, batch_size=4))
-    shared = list(DataLoader(dataset, batch_size=4, num_workers=2, multiprocessing_context="spawn"))
+    shared = list(DataLoader(dataset, batch_size=4, num_workers=2))
     assert [b["input_ids"].tolist() for b in shared] == [b["input_ids"].tolist() for b in alone]
 
 
