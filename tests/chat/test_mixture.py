@@ -106,6 +106,13 @@ def test_a_source_with_the_weight_0_decides_nothing_that_follows(
     assert list(changed.texts) == list(mixture.texts) == list(mixture.only(["one", "empty"]).texts)
 
 
+def test_what_is_used_of_a_mixture_still_says_what_is_missing(train: Conversations) -> None:
+    known = Conversations(train.sources, {"gone": "gated, no token"})
+    used = mix(known, {"zero": 0}, seed=1, allow_missing=["gone", "empty"]).used
+    assert used.missing["gone"] == "gated, no token"
+    assert list(used.counts) == ["one", "empty"]
+
+
 def test_a_mixture_of_some_sources_keeps_their_weights(train: Conversations) -> None:
     mixture = mix(train, {"one": 2.5}, seed=1)
     chosen = mixture.only(["one"])

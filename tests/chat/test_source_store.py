@@ -9,11 +9,20 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from chat_world import CHATS, ListRows, normalized, numbered_chat, source_rows, turns
+from chat_world import (
+    CHATS,
+    ListRows,
+    as_it_is,
+    normalized,
+    numbered_chat,
+    source_rows,
+    turns,
+)
 
 from pipeline_lib.chat import probe
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.rows import SourceRows
+from pipeline_lib.chat.source_store import Choice, SourceStore
 from pipeline_lib.storage.cache_options import CacheOptions
 
 
@@ -174,6 +183,57 @@ def test_another_choice_of_columns_is_another_key(tmp_path: Path) -> None:
         for columns in (("result",), ("result", "other"))
     }
     assert len(folders) == 2
+
+
+def key_folder(
+    *,
+    name: str = "one",
+    fingerprint: str = "same",
+    tree: bool = False,
+    normalizer: Any = as_it_is,
+    **choice: Any,
+) -> Path:
+    rows = SourceRows(ListRows([]), fingerprint, tree)
+    chosen = Choice(**({"seed": 7, "val_fraction": 0.25, "limit": -1} | choice))
+    return SourceStore(name, rows, normalizer, CacheOptions(Path("cache")), chosen).folder.path
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": "two"}, {"fingerprint": "other"}, {"tree": True}, {"normalizer": by_rules},
+        {"seed": 8}, {"val_fraction": 0.5}, {"limit": 9},
+    ],
+    ids=lambda change: next(iter(change)),
+)  # fmt: skip
+def test_what_decides_the_stored_rows_is_in_their_key(change: dict[str, Any]) -> None:
+    assert key_folder() == key_folder() != key_folder(**change)
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("chat.source_store", "STORE_VERSION"), ("selection", "SELECTION_VERSION")],
+)
+def test_another_version_of_a_rule_is_another_key(
+    monkeypatch: pytest.MonkeyPatch, module: str, name: str
+) -> None:
+    before = key_folder()
+    monkeypatch.setattr(importlib.import_module(f"pipeline_lib.{module}"), name, 99)
+    assert key_folder() != before
+
+
+def test_a_normalizer_that_can_not_be_pinned_down_runs_again_each_time_and_it_is_said(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for cut in (99, 6):
+        Hidden.cut, before = cut, Hidden.cut
+        try:
+            done = normalized(tmp_path, CHATS, hidden)
+        finally:
+            Hidden.cut = before
+    assert {c[1]["content"] for c in [*done.train, *done.val]} == {"answer"}
+    assert "can not be pinned down (hidden" in caplog.text
+    assert "one row" not in caplog.text and "than stored" not in caplog.text
 
 
 def test_a_first_run_normalises_the_rows_of_the_probe_twice(tmp_path: Path) -> None:

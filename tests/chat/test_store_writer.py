@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import itertools
+import json
 import logging
 import re
 import sys
@@ -218,10 +219,20 @@ def test_an_interrupt_in_any_call_and_a_crash_after_it_end_with_the_same_bytes(
         root = tmp_path / str(at)
         with seam(at, error=KeyboardInterrupt()), contextlib.suppress(KeyboardInterrupt):
             run(root)
+        check_that_each_file_is_of_a_part(root)
         survives(lambda root=root: run(root), 1 + at % 3, torn=True, only="write")
         with seam():
             run(root)
         assert contents(root) == contents(tmp_path / "whole")
+
+
+def check_that_each_file_is_of_a_part(root: Path) -> None:
+    """The record names the files of its parts and of the open one, and no other."""
+    for path in root.glob("*/meta.json"):
+        record = json.loads(path.read_bytes())
+        parts = [*record["details"]["parts"], record["details"]["tail"]]
+        named = {part["file"] for splits in parts for part in splits.values()}
+        assert set(record["files"]) == named
 
 
 def test_after_a_failed_fsync_nothing_more_is_committed(tmp_path: Path, small_parts: None) -> None:

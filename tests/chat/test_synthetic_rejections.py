@@ -27,6 +27,16 @@ def test_the_words_are_the_same_in_another_order_or_there_is_none(words: list[st
         assert sum(map(str.__ne__, made, words)) >= MOVED * len(words)
 
 
+def test_where_hardly_any_order_moves_enough_one_is_found_all_the_same() -> None:
+    for number in range(20):
+        words = [f"a{number}"] * 24 + [f"b{number}"] * 8  # each b has to move
+        shuffled = shuffled_units(" ".join(words).encode())
+        assert shuffled is not None
+        made = shuffled.decode().split()
+        assert sorted(made) == words
+        assert sum(map(str.__ne__, made, words)) >= MOVED * len(words)
+
+
 HAN = re.compile("[一-鿿ก-๎ぁ-ヿ].{3}")
 LAYOUT = re.compile(r"[\s.,;:!?|*#`()（）。，、-]")
 

@@ -21,6 +21,7 @@ from pipeline_lib.corpus.layout import OPEN, PAYLOAD
 from pipeline_lib.corpus.options import PrepareOptions
 from pipeline_lib.corpus.prepare import prepare
 from pipeline_lib.corpus.recipe import Recipe
+from pipeline_lib.corpus.rejects import END_TOKEN
 from pipeline_lib.corpus.shard_writer import ShardWriter, new_writers
 from pipeline_lib.corpus.state import EncoderUsed
 from pipeline_lib.errors import EncoderMismatch, TokenizerError
@@ -226,6 +227,26 @@ def test_encoders_are_kept_in_order_and_one_that_goes_on_is_named_once(tmp_path:
         stage.before = before
         assert stage.encoders == expected or len(stage.encoders) == expected
         assert stage.before == before
+
+
+def test_a_document_that_becomes_the_end_token_is_taken_out(tmp_path: Path) -> None:
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"), eos_token="!")
+    stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
+    (found,) = stage.run(iter_of(batch([b"the river", b"stop!"])))
+    assert found.batch.texts == [b"the river"]
+    assert [(one.reason, one.text) for one in found.rejected] == [(END_TOKEN, b"stop!")]
+
+
+def test_the_first_documents_of_a_lane_and_the_probes_are_decoded_again(tmp_path: Path) -> None:
+    chosen = load_tokenizer(tokenizer_file(tmp_path / "tokenizer"))
+    many = [b"%d" % number for number in range(100)]
+    first, later = batch(many), batch(many)._replace(first_row=100, probes=[3, 50])
+    stage = EncodingStage(chosen, "auto", tmp_path / "evidence.txt")
+    assert [found.compared for found in stage.run(iter_of(first, later))] == [32, 2]
+
+
+def iter_of(*batches: DocumentBatch) -> Generator[DocumentBatch, None, None]:
+    yield from batches
 
 
 def test_an_encoder_that_can_not_be_chosen_closes_the_batches(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from corpora import a_checkpoint, small_recipe
+from loopback_hub import Hub
 
 from pipeline_lib.corpus.pinned import Pinned, pin, versions
 from pipeline_lib.corpus.reader import reader_metadata
@@ -156,6 +157,17 @@ def test_names_that_are_left_open_are_those_the_run_began_with() -> None:
     assert with_recorded_pins(opened, HUB.fields()) == HUB
     other = dataclasses.replace(opened, dataset="acme/other", tokenizer="acme/else")
     assert with_recorded_pins(other, HUB.fields()) == other
+
+
+def test_a_published_folder_is_the_same_for_names_without_pins_and_the_hub_is_not_asked(
+    hub: Hub,
+) -> None:
+    opened = dataclasses.replace(HUB, revision=None, tokenizer_revision=None, eos_token=None)
+    check_published_run(published(HUB.fields()), opened, "out")
+    with pytest.raises(ResumeRefused, match=r"\(seed: was 1337, is 4\)"):
+        other = dataclasses.replace(opened, seed=4)
+        check_published_run(published(HUB.fields()), other, "out")
+    assert not len(hub.journal)
 
 
 def test_the_digest_of_a_folder_is_left_open_so_that_its_files_are_compared(
