@@ -22,6 +22,8 @@ from pipeline_lib.records import LaneProgress
 from pipeline_lib.storage import system_calls
 
 CALLS = tuple(vars(system_calls.system))
+HALVED = ("write", "rmtree")
+"""Calls of which half may happen: a death in any other call is the death before it."""
 
 
 class Killed(BaseException):

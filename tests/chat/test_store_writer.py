@@ -86,7 +86,7 @@ def test_a_run_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
     with seam() as whole:
         expected = normalized(tmp_path / "whole", MIXED_CHATS)
     assert len(expected.train.sources[0].parts) > 3
-    for at in range(1, whole.calls + 1, 4):
+    for at in whole.places()[::4]:
         root = tmp_path / str(at)
         assert not survives(lambda root=root: normalized(root, MIXED_CHATS), at, torn=True)
         survives(lambda root=root: normalized(root, MIXED_CHATS), at * 7 % 11 + 1)
@@ -198,10 +198,10 @@ def test_a_run_that_commits_by_the_clock_and_crashed_at_any_call_ends_with_the_s
     def often(root: Path) -> Normalized:
         return run(root, clock=ticking(), save_every_seconds=3)
 
-    with seam() as whole:
+    with seam(watch=tmp_path) as whole:
         often(tmp_path / "whole")
     assert contents(tmp_path / "whole") == contents(tmp_path / "undisturbed")
-    for at in range(1, whole.calls + 1, 9):
+    for at in whole.places()[::9]:
         root = tmp_path / str(at)
         assert not survives(lambda root=root: often(root), at, torn=True)
         survives(lambda root=root: often(root), at * 7 % 11 + 1)

@@ -13,7 +13,18 @@ from typing import Any, NamedTuple
 
 import pytest
 from corpora import contents, folder_of, small_recipe
-from crashes import CALLS, Killed, committing, flip, leave_unfinished, run, seam, survives, touch
+from crashes import (
+    CALLS,
+    HALVED,
+    Killed,
+    committing,
+    flip,
+    leave_unfinished,
+    run,
+    seam,
+    survives,
+    touch,
+)
 
 from pipeline_lib import digest
 from pipeline_lib.corpus.layout import CHECKPOINT, MANIFEST
@@ -61,7 +72,7 @@ def killed_everywhere(recipe: Recipe, golden: dict[str, bytes], target: Path, **
         run(recipe, target)
     shutil.rmtree(target)
     torn = kind.get("torn", False)
-    halves = ("write", "rmtree") if torn else CALLS
+    halves = HALVED if torn else CALLS
     calls = [n for n in watched.places() if watched.names[n - 1] in halves]
     for at in calls[::step]:
         assert not survives(lambda: run(recipe, target), at, **kind)

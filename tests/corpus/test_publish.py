@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from corpora import REFERENCE, a_checkpoint, contents, small_recipe, write_parquet
-from crashes import leave_unfinished, seam, survives
+from crashes import HALVED, leave_unfinished, seam, survives
 
 import pipeline_lib
 from pipeline_lib import digest
@@ -73,12 +73,12 @@ def test_death_while_an_empty_run_is_removed_leaves_nothing_to_remove_by_hand(
 ) -> None:
     good = small_recipe(tmp_path)
     empty = dataclasses.replace(good, val_fraction=1e-9)
-    with seam() as watched, pytest.raises(SourceError):
+    with seam(watch=tmp_path) as watched, pytest.raises(SourceError):
         run(empty, tmp_path / "out")
     finished = len(watched.names) - watched.names[::-1].index("replace")
     begun = 0
-    for at in range(finished + 1, len(watched.names) + 1):
-        for torn in (False, True):
+    for at in (place for place in watched.places() if place > finished):
+        for torn in (False, True) if watched.names[at - 1] in HALVED else (False,):
             target = tmp_path / f"out{at}{torn}"
             assert not survives(lambda target=target: run(empty, target), at, torn=torn)
             shutil.copytree(staging_folder(target), tmp_path / "left.incomplete")
@@ -90,7 +90,7 @@ def test_death_while_an_empty_run_is_removed_leaves_nothing_to_remove_by_hand(
             with pytest.raises(SourceError, match="got no document out of 120 rows"):
                 run(empty, tmp_path / "left", "auto")
             assert not list(tmp_path.glob("left*"))
-    assert begun > 8
+    assert begun > 4
 
 
 def test_a_staging_folder_that_can_not_be_removed_is_only_a_warning(

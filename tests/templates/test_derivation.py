@@ -1,7 +1,7 @@
 """What the model must generate, held against masks that others wrote by hand for each family."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -25,6 +25,7 @@ from pipeline_lib.templates.derivation import NOT_WRITTEN
 from pipeline_lib.templates.derived import Derivation
 from pipeline_lib.templates.model_template import ModelTemplate
 from pipeline_lib.tracing.program import ChatInput
+from pipeline_lib.tracing.segments import Segments
 from pipeline_lib.tracing.trace import TemplateRefused
 
 WRITTEN_BY_THE_TEMPLATE = ("<｜tool▁outputs▁end｜>",)
@@ -61,13 +62,18 @@ def reason(name: str, text: str, prompt: str) -> str | None:
     return "not proven" if name in NOT_PROVEN else None
 
 
+def ours_of(name: str, shape: str, given: ChatInput) -> Iterator[Derivation | None]:
+    yield derivation(name, shape)
+    yield derived(model(name, patched=True), given)
+
+
 def compare(name: str) -> Counter[str]:
     """On the original template's text where the patched one keeps it, else on the patched one's."""
     seen, source = Counter[str](), PATCHED[name].read_text()
     prompt = header(model(name), parts=name in IN_PARTS)
     for shape, given in shapes_for(name).items():
         theirs = marked(source, given)
-        either = [derivation(name, shape), derived(model(name, patched=True), given)]
+        either = ours_of(name, shape, given) if theirs else ()
         ours = next((d for d in either if d and theirs and d.text == theirs[0]), None)
         seen["shapes"] += 1
         if theirs is None or ours is None:
@@ -117,6 +123,13 @@ def sentinels(value: Any, count: list[int]) -> Any:
     return value
 
 
+def rendered(template: ModelTemplate, given: ChatInput) -> Segments:
+    try:
+        return template.program.proven(given).segments
+    except TemplateRefused:
+        return ()
+
+
 def test_no_character_of_the_data_lies_in_text_of_the_template() -> None:
     characters = 0
     for name in ORIGINAL:
@@ -125,8 +138,7 @@ def test_no_character_of_the_data_lies_in_text_of_the_template() -> None:
         different = {shape_of(given)[0]: given for given in shapes_for(name).values()}
         for given in different.values():
             asked = ChatInput(sentinels(given.messages, count), given.tools, given.keywords)
-            found = derived(template, asked)
-            for segment in found.rendering.segments if found else ():
+            for segment in rendered(template, asked):
                 inside = sum(0xE000 <= ord(c) < 0xF800 for c in segment.text)
                 characters += inside
                 assert not (inside and segment.trusted), (name, asked)
