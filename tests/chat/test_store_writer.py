@@ -83,7 +83,7 @@ def small_parts(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def test_a_run_that_crashed_at_any_call_and_again_ends_with_the_same_bytes(
     tmp_path: Path, small_parts: None
 ) -> None:
-    with seam() as whole:
+    with seam(watch=tmp_path) as whole:
         expected = normalized(tmp_path / "whole", MIXED_CHATS)
     assert len(expected.train.sources[0].parts) > 3
     for at in whole.places()[::4]:
