@@ -5,9 +5,7 @@ all contents of a batch in one call. Ids and mask are filled at the same positio
 token that a user typed stays text, and the mask can not be off by one. All work per token is numpy.
 """
 
-import json
-from collections.abc import Collection
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +15,9 @@ from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, LEARN_END, ROLES, Tur
 from pipeline_lib.templates.chatml import RENDERED_ROLES
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
 from pipeline_lib.tokenization.probing import ProbedEncoder
-from pipeline_lib.tokenization.reference import Encoder, ReferenceEncoder
+from pipeline_lib.tokenization.reference import Encoder
 from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE, encode_each
+from pipeline_lib.tokenization.special_marks import with_special_marks
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 ENCODING_VERSION = 2
@@ -104,23 +103,6 @@ def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
         roles=tuple(role_ids),
         encoder=encoder,
     )
-
-
-def with_special_marks(tokenizer: Tokenizer, marks: Collection[str] = CONTROL_TOKENS) -> Tokenizer:
-    """The same tokenizer with all these tokens flagged special, so that their text stays text.
-
-    A tokenizer from elsewhere may have them as ordinary added tokens, which are matched in text.
-    All ids stay.
-    """
-    fields = json.loads(tokenizer.json)
-    added = fields.get("added_tokens") or []
-    plain = [t for t in added if t["content"] in marks and not t.get("special")]
-    if not plain:
-        return tokenizer
-    for token in plain:
-        token["special"] = True
-    text = json.dumps(fields, ensure_ascii=False).encode()
-    return replace(tokenizer, json=text, reference=ReferenceEncoder(text))
 
 
 @dataclass(frozen=True)

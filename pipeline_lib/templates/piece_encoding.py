@@ -5,7 +5,6 @@ tokenizer that does not match them, so a control token in data stays text, and m
 the whole text. All work per token is numpy, on all conversations of a batch at once.
 """
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,12 +14,13 @@ from numpy.typing import NDArray
 
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.templates.control_text import ControlTokens
-from pipeline_lib.templates.encoding import RENEW_BYTES, SPELLS_MARK, with_special_marks
+from pipeline_lib.templates.encoding import RENEW_BYTES, SPELLS_MARK
 from pipeline_lib.templates.layouts import NO_TURN, RUN, LaidPiece, Layout, layout_of
-from pipeline_lib.tokenization.byte_symbols import spelled_size
+from pipeline_lib.tokenization import added_tokens
 from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoded, Encoder
 from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE, encode_each
+from pipeline_lib.tokenization.special_marks import with_special_marks
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 PieceIds = NDArray[np.int32]
@@ -75,7 +75,7 @@ class PieceEncoder:
         chosen = bare.encoder(kind, renew_bytes=RENEW_BYTES)
         self._encoder: Encoder = ProbedEncoder(bare.reference, chosen)
         self._bare, self._whole = bare.reference, tokenizer.reference
-        self._sizes = _token_bytes(bare)
+        self._sizes = bare.reference.spelled_sizes(tokenizer.vocab_bound)
         self._marks = np.array(sorted(self._ids.values()), np.uint32)
 
     def layout(self, pieces: Sequence[LaidPiece]) -> Layout:
@@ -213,21 +213,10 @@ def _joined(arrays: Sequence[NDArray[Any]], dtype: type[np.generic]) -> NDArray[
 
 
 def _check_flags(tokenizer: Tokenizer, control: ControlTokens) -> None:
-    for token in json.loads(tokenizer.json).get("added_tokens") or []:
+    for token in added_tokens.read(tokenizer.json.decode()):
         flags = [name for name in ("lstrip", "rstrip", "single_word") if token.get(name)]
         if token["content"] in control.texts and flags:
             raise TokenizerError(
                 f"the control token {token['content']!r} has {', '.join(flags)} set, which takes "
                 "text of the conversation along; use a tokenizer without these flags"
             )
-
-
-def _token_bytes(tokenizer: Tokenizer) -> NDArray[np.int64] | None:
-    """Bytes of text of each id of a byte-level vocabulary; None for others."""
-    model = json.loads(tokenizer.json)["model"]
-    if model.get("type") != "BPE" or model.get("byte_fallback"):
-        return None
-    sizes = np.zeros(tokenizer.vocab_bound, np.int64)
-    for token, number in tokenizer.reference.tokenizer.get_vocab(with_added_tokens=True).items():
-        sizes[number] = spelled_size(token)
-    return sizes

@@ -7,10 +7,15 @@ for each known feature off the list that they do differ there.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
 from typing import Any, NamedTuple
 
-from pipeline_lib.tokenization.byte_symbols import BYTE_SYMBOLS, is_spelled, symbols, unspelled
+from pipeline_lib.tokenization.byte_symbols import (
+    BYTE_SYMBOLS,
+    is_spelled,
+    is_spelled_pair,
+    symbols,
+    unspelled,
+)
 
 Fields = Mapping[str, Any]  # the form of the file is that of the tokenizers library
 
@@ -103,21 +108,18 @@ def _vocabulary(vocabulary: Mapping[str, int], ignore_merges: bool) -> Iterable[
         yield f"a vocabulary without the byte 0x{lost[0]:02X}"
     if len(set(vocabulary.values())) < len(vocabulary):
         yield "a vocabulary with one id for two tokens"
-    if is_spelled("".join(vocabulary)):
-        return
-    for name in vocabulary:
-        if not is_spelled(name):
-            if ignore_merges:
-                yield f"ignore_merges and the token {name!r}, which is not spelled in bytes"
-            if symbols(name.encode()) in vocabulary:
-                yield f"a vocabulary with two tokens for {name!r}"
+    for name in (name for name in vocabulary if not is_spelled(name)):
+        if ignore_merges:
+            yield f"ignore_merges and the token {name!r}, which is not spelled in bytes"
+        if symbols(name.encode()) in vocabulary:
+            yield f"a vocabulary with two tokens for {name!r}"
 
 
 def _merges(merges: Sequence[Any]) -> Iterable[str]:
-    pairs = [tuple(m.split(" ", 1)) if isinstance(m, str) else tuple(m) for m in merges]
+    pairs = [merge if isinstance(merge, str) else " ".join(merge) for merge in merges]
     if len(set(pairs)) < len(pairs):
         yield "merges with one pair twice"
-    if not is_spelled("".join(chain.from_iterable(pairs))):
+    if not all(map(is_spelled_pair, pairs)):
         yield "merges of tokens that are not spelled in bytes"
 
 

@@ -1,5 +1,6 @@
 """The characters that stand for the 256 bytes in a byte-level vocabulary."""
 
+import re
 from collections.abc import Container, Sequence
 
 _NEVER_IN_UTF8 = {0xC0, 0xC1, *range(0xF5, 0x100)}
@@ -14,6 +15,8 @@ def _byte_symbols() -> str:
 BYTE_SYMBOLS = _byte_symbols()
 """The symbol of each byte, by the number of the byte."""
 _BYTE_OF = {symbol: byte for byte, symbol in enumerate(BYTE_SYMBOLS)}
+_SYMBOLS = f"[{re.escape(BYTE_SYMBOLS)}]*"
+_are_symbols, _are_pair = (re.compile(p).fullmatch for p in (_SYMBOLS, f"{_SYMBOLS} {_SYMBOLS}"))
 
 
 def symbols(token: bytes) -> str:
@@ -29,7 +32,12 @@ def unspelled(names: Sequence[str], vocabulary: Container[str]) -> list[int]:
 
 def is_spelled(text: str) -> bool:
     """Whether a text consists of byte symbols only."""
-    return set(text) <= _BYTE_OF.keys()
+    return _are_symbols(text) is not None
+
+
+def is_spelled_pair(text: str) -> bool:
+    """Whether a text consists of two texts of byte symbols with a space between them."""
+    return _are_pair(text) is not None
 
 
 def spelled_bytes(name: str) -> bytes:

@@ -125,11 +125,11 @@ def check(reference: Encoder, texts: Sequence[bytes], encoded: Encoded, index: i
 def own_texts(fields: Fields) -> list[bytes]:
     """Probes made from the added tokens and merges of a tokenizer file, given parsed."""
     added = [token["content"].encode() for token in fields.get("added_tokens") or []]
-    merges = [m.split(" ", 1) if isinstance(m, str) else m for m in fields["model"]["merges"]]
+    merges = _evenly(fields["model"]["merges"])
     texts = []
     for token in _evenly(added):
         texts += [b"a" + token + b"a", token * 2, b" " + token + b" ", token[:-1].strip() + token]
-    for left, right in _evenly(merges):
+    for left, right in (m.split(" ", 1) if isinstance(m, str) else m for m in merges):
         one, other = spelled_bytes(left), spelled_bytes(right)
         texts += [one + other, b" " + other + one + other, one * 3 + other * 2]
     return [text.decode("utf-8", "ignore").encode() for text in texts]

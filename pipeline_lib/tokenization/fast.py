@@ -5,12 +5,13 @@ import importlib.metadata
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from pipeline_lib.errors import EncoderMismatch
+from pipeline_lib.tokenization import added_tokens
 from pipeline_lib.tokenization.admission import Fields, admission
 from pipeline_lib.tokenization.disputed_unicode import (
     DISPUTED,
@@ -23,6 +24,7 @@ TESTED = {"gigatoken": ("0.10.0",), "tokenizers": ("0.23.3",)}
 """Library -> the versions of which the tests have compared every admitted feature."""
 RENEW_BYTES, DROP_CACHE_BYTES = 1 << 30, 128 << 20
 """Bytes of text after which the encoder drops its cache of words: always, and on ``drop_cache``."""
+_NO_POST_PROCESSOR = '"post_processor": null'
 
 
 class FastEncoder:
@@ -143,20 +145,8 @@ def admitted(
 
 
 def _without_special_tokens(text: str) -> str:
-    """The tokenizer file without its special tokens and post-processor.
-
-    A file that ``tokenizer`` normalised is edited as text, which saves a second parse of the
-    vocabulary. This is safe: in JSON text only a key looks like a quoted name with a colon after
-    it, and the key at the top level comes before the model.
-    """
-    before, name, rest = text.partition('"added_tokens": ')
-    if name and '"post_processor": null' in rest and '"model": ' not in before:
-        added, end = json.JSONDecoder().raw_decode(rest)
-        return before + name + json.dumps(_ordinary(added or [])) + rest[end:]
-    fields = json.loads(text)
-    kept = _ordinary(fields.get("added_tokens") or [])
-    return json.dumps({**fields, "added_tokens": kept, "post_processor": None})
-
-
-def _ordinary(added: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    return [token for token in added if not token.get("special")]
+    """The tokenizer file without its special tokens and post-processor."""
+    if _NO_POST_PROCESSOR not in text:
+        text = json.dumps({**json.loads(text), "post_processor": None})
+    kept = [token for token in added_tokens.read(text) if not token.get("special")]
+    return added_tokens.replaced(text, kept)

@@ -2,14 +2,19 @@
 
 import functools
 import importlib.metadata
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from tokenizers import AddedToken
 from tokenizers import Tokenizer as ReferenceTokenizer
+from tokenizers.models import BPE
 
 from pipeline_lib.errors import EncoderMismatch, TextRefused, TokenizerError
+from pipeline_lib.tokenization.byte_symbols import spelled_size
+
+_ADDED = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
 
 
 class Encoded(NamedTuple):
@@ -53,10 +58,31 @@ def open_reference(tokenizer_json: bytes) -> ReferenceTokenizer:
             f"the tokenizer.json can not be loaded: {error}; export it again with a current "
             "version of tokenizers"
         ) from error
+    return _matching_nothing(reference)
+
+
+def _matching_nothing(reference: ReferenceTokenizer) -> ReferenceTokenizer:
     reference.no_truncation()
     reference.no_padding()
     reference.encode_special_tokens = True
     return reference
+
+
+def _with_added(
+    given: ReferenceTokenizer, added: Sequence[Mapping[str, Any]]
+) -> ReferenceTokenizer | None:
+    """Another tokenizer on the same vocabulary, which is shared; None if it has other ids.
+
+    The library reads a large vocabulary in half a second.
+    """
+    made = ReferenceTokenizer(given.model)
+    for part in ("normalizer", "pre_tokenizer", "decoder"):
+        if (found := getattr(given, part)) is not None:
+            setattr(made, part, found)
+    made.add_tokens([AddedToken(**{k: t[k] for k in _ADDED if k in t}) for t in added])
+    numbers = {number: token.content for number, token in made.get_added_tokens_decoder().items()}
+    same = numbers == {token["id"]: token["content"] for token in added}
+    return _matching_nothing(made) if same else None
 
 
 _version = functools.cache(importlib.metadata.version)  # slow to read
@@ -67,10 +93,16 @@ class ReferenceEncoder:
 
     name, threads = "tokenizers", 1
 
-    def __init__(self, tokenizer_json: bytes) -> None:
+    def __init__(self, tokenizer_json: bytes, opened: ReferenceTokenizer | None = None) -> None:
         self.version = _version("tokenizers")
         self.tokenizer_json = tokenizer_json
-        self.tokenizer = open_reference(tokenizer_json)
+        self.tokenizer = opened or open_reference(tokenizer_json)
+
+    def with_added(
+        self, tokenizer_json: bytes, added: Sequence[Mapping[str, Any]]
+    ) -> "ReferenceEncoder":
+        """The encoder of the same file with these added tokens, as ``tokenizer_json`` has them."""
+        return ReferenceEncoder(tokenizer_json, _with_added(self.tokenizer, added))
 
     def encode(self, texts: Sequence[bytes]) -> Encoded:
         """Ids of the texts, in order; ``TextRefused`` if the library raises on one of them."""
@@ -95,6 +127,16 @@ class ReferenceEncoder:
             return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
         finally:
             self.tokenizer.encode_special_tokens = True
+
+    def spelled_sizes(self, bound: int) -> NDArray[np.int64] | None:
+        """Bytes of text of each id below ``bound`` in a byte-level vocabulary; None for others."""
+        model = self.tokenizer.model
+        if not isinstance(model, BPE) or model.byte_fallback:
+            return None
+        sizes = np.zeros(bound, np.int64)
+        for token, number in self.tokenizer.get_vocab(with_added_tokens=True).items():
+            sizes[number] = spelled_size(token)
+        return sizes
 
     def drop_cache(self) -> None:
         """Do nothing: the library's cache of words is small."""

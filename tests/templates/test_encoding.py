@@ -21,7 +21,6 @@ from pipeline_lib.templates.encoding import (
     spans,
     special_ids,
     template_for,
-    with_special_marks,
 )
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, IM_END, IM_SEP, IM_START, PAD
 from pipeline_lib.tokenization.reference import Encoded
@@ -135,10 +134,6 @@ def test_ids_of_a_large_vocabulary_pass_two_bytes() -> None:
     start, *role, sep, content, end = encoded(template_for(wide_tokenizer()), [[turn]]).ids.tolist()
     assert (start, sep, end) == (200_264, 200_266, 200_265)
     assert all(65_536 < token < 199_998 for token in (*role, content))
-
-
-def test_a_tokenizer_whose_marks_are_special_is_left_as_it_is() -> None:
-    assert with_special_marks(tokenizer()) is tokenizer()
 
 
 def test_bounds_say_where_each_turn_lies(template: Template) -> None:
