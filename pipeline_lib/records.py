@@ -61,6 +61,13 @@ class Turn(TypedDict):
     tool_call_id: NotRequired[str]
 
 
+def learn_bits(turn: Turn) -> int:
+    """Where loss falls on a turn if it is an assistant's."""
+    if not turn.get("learn", True):
+        return 0
+    return LEARN_CONTENT if turn.get("cut") else LEARN_ALL
+
+
 TOOL_FIELDS = ("tool_calls", "name", "tool_call_id")
 """The fields of a turn that only conversations with tools have."""
 

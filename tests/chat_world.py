@@ -18,8 +18,8 @@ from pipeline_lib.chat.json_values import as_json
 from pipeline_lib.chat.normalize import Normalized, normalize
 from pipeline_lib.chat.row_results import Normalizer
 from pipeline_lib.chat.rows import SourceRows
-from pipeline_lib.chat.store_format import RowTurns, learn_bits
-from pipeline_lib.records import ROLES, ToolCall, Turn
+from pipeline_lib.chat.store_format import RowTurns
+from pipeline_lib.records import ROLES, ToolCall, Turn, learn_bits
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.tokenization.bpe_training import train_bpe
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from pipeline_lib.chat.conversation import Pair, Turns, tool_fields
 from pipeline_lib.chat.json_values import as_json
-from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, ROLES, Turn, TurnBatch
+from pipeline_lib.records import LEARN_ALL, LEARN_CONTENT, ROLES, Turn, TurnBatch, learn_bits
 
 _TURN = ("role", "content", "learn", "fields")
 _NUMBERS = [("prompt", pa.int32()), ("characters", pa.int64()), ("document", pa.int8())]
@@ -93,13 +93,6 @@ def _as_turn(role: int, content: str, bits: int, fields: bytes) -> Turn:
     if fields:
         turn.update(json.loads(fields))
     return turn
-
-
-def learn_bits(turn: Turn) -> int:
-    """Where loss falls on a turn if it is an assistant's."""
-    if not turn.get("learn", True):
-        return 0
-    return LEARN_CONTENT if turn.get("cut") else LEARN_ALL
 
 
 def is_document(conversation: Sequence[Turn]) -> bool:

@@ -28,10 +28,7 @@ TOOLS = "tools, which ChatML does not render"
 UNUSABLE = (TOOLS, NOT_ENCODABLE, NO_TOKENS, SPELLS_MARK)
 """Why a turn can not be used: the template has no place for it, the library raises on its content,
 nothing of it is left, its own text became a mark of the template."""
-RENEW_BYTES = 32 << 20
-"""Bytes of text after which the encoder drops its cache of words. This keeps memory flat, because
-three caches are built one after another in a process that also holds a training framework; it costs
-some 7 % of the time."""
+RENEW_BYTES, _RENEW_FILES = 32 << 20, 16
 _ASSISTANT = ROLES.index("assistant")
 _NOT_RENDERED = [n for n, role in enumerate(ROLES) if role not in RENDERED_ROLES]
 _LARGEST = 2**31
@@ -76,6 +73,16 @@ def special_ids(tokenizer: Tokenizer) -> dict[str, int]:
     return ids | others
 
 
+def renew_bytes(tokenizer: Tokenizer) -> int:
+    """Bytes of text after which the encoder drops its cache of words.
+
+    This keeps memory flat, because three caches are built one after another in a process that also
+    holds a training framework. It costs some 7 % of the time, also with a large vocabulary, for
+    which a new engine takes longer.
+    """
+    return max(RENEW_BYTES, _RENEW_FILES * len(tokenizer.json))
+
+
 def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
     """The template of a tokenizer, with the encoder that ``choose_encoder`` picks for ``kind``.
 
@@ -88,7 +95,7 @@ def template_for(tokenizer: Tokenizer, kind: str = "auto") -> Template:
         )
     ids = special_ids(tokenizer)
     marked = with_special_marks(tokenizer)
-    chosen = marked.encoder(kind, renew_bytes=RENEW_BYTES)
+    chosen = marked.encoder(kind, renew_bytes=renew_bytes(tokenizer))
     encoder = ProbedEncoder(marked.reference, chosen)
     encoded = marked.reference.encode([role.encode() for role in RENDERED_ROLES])
     role_ids = np.split(encoded.ids.astype(np.int32), encoded.offsets[1:-1])

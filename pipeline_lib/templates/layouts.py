@@ -5,7 +5,7 @@ A layout depends on the kinds of the pieces and on the texts of trusted ones alo
 once for all conversations of a skeleton.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -28,15 +28,27 @@ class Layout:
 
     ``parts``: texts of all runs, each the number of a piece or a constant text (UTF-8), and
     ``part_turns`` (int32) their turns. ``runs``: the parts of each run, first and behind the last.
-    ``atoms`` (int64): the ids of control tokens, and ``RUN`` for a run, in order; ``mark_turns``
-    (int32): the turns of the control tokens alone.
+    ``atoms`` (int64): the ids of control tokens and of constant text, and ``RUN`` for a run, in
+    order; ``fixed_turns`` (int32): the turns of these ids alone.
     """
 
     parts: tuple[int | bytes, ...]
     part_turns: Turn32
     runs: tuple[tuple[int, int], ...]
     atoms: NDArray[np.int64]
-    mark_turns: Turn32
+    fixed_turns: Turn32
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether it takes nothing from the pieces."""
+        return all(isinstance(part, bytes) for part in self.parts)
+
+
+FixedTokens = tuple[list[int], list[int]]
+"""Ids, and the turn of each."""
+EncodeFixed = Callable[[Layout], FixedTokens | None]
+"""The tokens of constant text, which is given as a layout of its own; None if it has to be encoded
+with each conversation."""
 
 
 @dataclass(frozen=True)
@@ -58,27 +70,43 @@ class _Part:
 
 
 def layout_of(
-    pieces: Sequence[LaidPiece], control: ControlTokens, ids: Mapping[str, int]
+    pieces: Sequence[LaidPiece],
+    control: ControlTokens,
+    ids: Mapping[str, int],
+    encode_fixed: EncodeFixed,
 ) -> Layout:
     """Control tokens are matched in trusted text only, also where they go over several pieces."""
     parts: list[_Part] = []
     runs: list[tuple[int, int]] = []
     atoms: list[int] = []
-    marks: list[int] = []
+    turns: list[int] = []
     for is_control, group in groupby(_cut(pieces, control), key=lambda part: part.control):
         found = list(group)
         if is_control:
             atoms += [ids[str(part.text)] for part in found]
-            marks += [part.turn for part in found]
+            turns += [part.turn for part in found]
+        elif tokens := _fixed(found, encode_fixed):
+            atoms += tokens[0]
+            turns += tokens[1]
         else:
             runs.append((len(parts), len(parts) + len(found)))
             parts += found
             atoms.append(RUN)
+    return _layout(parts, runs, atoms, turns)
+
+
+def _layout(
+    parts: Sequence[_Part], runs: Sequence[tuple[int, int]], atoms: list[int], turns: list[int]
+) -> Layout:
     texts = [p.text.encode() if isinstance(p.text, str) else p.text for p in parts]
-    turns = np.array([part.turn for part in parts], np.int32)
-    return Layout(
-        tuple(texts), turns, tuple(runs), np.array(atoms, np.int64), np.array(marks, np.int32)
-    )
+    part_turns = np.array([part.turn for part in parts], np.int32)
+    fixed_turns = np.array(turns, np.int32)
+    return Layout(tuple(texts), part_turns, tuple(runs), np.array(atoms, np.int64), fixed_turns)
+
+
+def _fixed(parts: Sequence[_Part], encode_fixed: EncodeFixed) -> FixedTokens | None:
+    alone = _layout(parts, [(0, len(parts))], [RUN], [])
+    return encode_fixed(alone) if alone.is_constant else None
 
 
 def _cut(pieces: Sequence[LaidPiece], control: ControlTokens) -> Iterator[_Part]:

@@ -11,6 +11,7 @@ from pipeline_lib.templates.conversation_shape import shape_of
 from pipeline_lib.templates.derivation import Deriver
 from pipeline_lib.templates.derived import Declared, Derivation
 from pipeline_lib.templates.skeletons import (
+    MakeInput,
     NotCompiled,
     PieceKind,
     Skeleton,
@@ -117,21 +118,24 @@ class ModelTemplate:
 
     def pieces(self, given: ChatInput) -> ProvenText:
         """The pieces of a conversation; ``TemplateRefused`` with a reason that can be counted."""
-        shape, strings = shape_of(given)
+        return self.filled(*shape_of(given), lambda: given)
+
+    def filled(self, shape: Hashable, strings: list[str], given: MakeInput) -> ProvenText:
+        """The same for a conversation by its shape and strings; ``given`` makes the rest of it."""
         for known in self._known.get(shape, ()):
             filled = known.skeleton.fill(strings, given)
-            if filled is not None and self._holds(known, filled, given):
+            if filled is not None:
+                self._check(known, filled, given)
                 self.counts.by_skeleton += 1
                 return ProvenText(filled, known.skeleton.kinds, known.facts, known.skeleton)
-        return self._in_full(shape, strings, given)
+        return self._in_full(shape, strings, given())
 
-    def _holds(self, known: _Compiled, filled: list[str], given: ChatInput) -> bool:
+    def _check(self, known: _Compiled, filled: list[str], given: MakeInput) -> None:
         known.uses += 1
         if known.uses > PLAIN_CHECKS and known.uses % CHECK_EVERY:
-            return True
-        if "".join(filled) == self.program.plain(given):
-            return True
-        raise TemplateRefused("skeleton differs from the plain text")
+            return
+        if "".join(filled) != self.program.plain(given()):
+            raise TemplateRefused("skeleton differs from the plain text")
 
     def _in_full(self, shape: Hashable, strings: list[str], given: ChatInput) -> ProvenText:
         found = self.derive(given)

@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 
 from pipeline_lib.errors import TokenizerError
 from pipeline_lib.templates.control_text import ControlTokens
-from pipeline_lib.templates.encoding import RENEW_BYTES, SPELLS_MARK
-from pipeline_lib.templates.layouts import NO_TURN, RUN, LaidPiece, Layout, layout_of
+from pipeline_lib.templates.encoding import SPELLS_MARK, renew_bytes
+from pipeline_lib.templates.layouts import (
+    NO_TURN,
+    RUN,
+    FixedTokens,
+    LaidPiece,
+    Layout,
+    layout_of,
+)
 from pipeline_lib.tokenization import added_tokens
 from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoded, Encoder
@@ -72,7 +79,7 @@ class PieceEncoder:
         self._ids = {text: tokenizer.token_id(text) for text in control.texts}
         _check_flags(tokenizer, control)
         bare = with_special_marks(tokenizer, control.texts)
-        chosen = bare.encoder(kind, renew_bytes=RENEW_BYTES)
+        chosen = bare.encoder(kind, renew_bytes=renew_bytes(tokenizer))
         self._encoder: Encoder = ProbedEncoder(bare.reference, chosen)
         self._bare, self._whole = bare.reference, tokenizer.reference
         self._sizes = bare.reference.spelled_sizes(tokenizer.vocab_bound)
@@ -80,12 +87,22 @@ class PieceEncoder:
 
     def layout(self, pieces: Sequence[LaidPiece]) -> Layout:
         """The layout of pieces, and of all others of their skeleton."""
-        return layout_of(pieces, self._control, self._ids)
+        return layout_of(pieces, self._control, self._ids, self._encode_fixed)
+
+    def _encode_fixed(self, layout: Layout) -> FixedTokens | None:
+        """By the reference: no probe of the fast encoder is spent on text of templates."""
+        found = self._encoded([(layout, ())], self._bare)
+        if found.unusable or found.shared.any():
+            return None
+        return found.ids.tolist(), found.turns.tolist()
 
     def encode(self, conversations: Sequence[LaidTexts]) -> EncodedPieces:
         """Ids and turns of several conversations, all their texts in one call."""
+        return self._encoded(conversations, self._encoder)
+
+    def _encoded(self, conversations: Sequence[LaidTexts], encoder: Encoder) -> EncodedPieces:
         runs = _runs_of(conversations)
-        encoded, refused = encode_each(self._encoder, runs.texts)
+        encoded, refused = encode_each(encoder, runs.texts)
         atoms = _joined([layout.atoms for layout, _ in conversations], np.int64)
         is_run = atoms == RUN
         sizes = np.ones(len(atoms), np.int64)
@@ -93,9 +110,8 @@ class PieceEncoder:
         in_run = np.repeat(is_run, sizes)
         ids, turns = np.empty(len(in_run), np.int32), np.empty(len(in_run), np.int32)
         ids[in_run], ids[~in_run] = encoded.ids, atoms[~is_run]
-        marks = _joined([layout.mark_turns for layout, _ in conversations], np.int32)
         turns[in_run], shared = self._turns(runs, encoded)
-        turns[~in_run] = marks
+        turns[~in_run] = _joined([layout.fixed_turns for layout, _ in conversations], np.int32)
         return EncodedPieces(
             ids,
             turns,
@@ -124,10 +140,8 @@ class PieceEncoder:
             return np.empty(0, np.int32), np.zeros(len(runs.texts), np.int64)
         starts, stops = self._places(runs, encoded)
         ends = np.cumsum(runs.part_bytes)
-        last = len(ends) - 1
-        first = np.minimum(np.searchsorted(ends, starts, side="right"), last)
-        final = np.searchsorted(ends, np.maximum(stops - 1, starts), side="right")
-        turn, other = runs.part_turns[first], runs.part_turns[np.minimum(final, last)]
+        turn = runs.part_turns[_parts_at(starts, ends)]
+        other = runs.part_turns[_parts_at(np.maximum(stops - 1, starts), ends)]
         differs = np.concatenate([[0], np.cumsum(turn != other)])[encoded.offsets]
         return np.where(turn == other, turn, NO_TURN).astype(np.int32), np.diff(differs)
 
@@ -181,6 +195,17 @@ class PieceEncoder:
                 "control tokens: it treats the start of a text, or white space at a control "
                 "token, in a way of its own; this is not supported for this chat template"
             )
+
+
+def _parts_at(places: Offsets, ends: Offsets) -> Offsets:
+    """For each place the part that it lies in, by where the parts end; the last, behind them.
+
+    Places ascend, but for some of a normalizer: there are fewer parts to look for than places.
+    """
+    if (places[1:] < places[:-1]).any():
+        return np.minimum(np.searchsorted(ends, places, side="right"), len(ends) - 1)
+    within = np.diff(np.searchsorted(places, ends[:-1]), prepend=0, append=len(places))
+    return np.repeat(np.arange(len(ends)), within)
 
 
 def _runs_of(conversations: Sequence[LaidTexts]) -> _Runs:

@@ -20,7 +20,8 @@ INDENT = "    "
 COMPARISONS = ("==", "<", ">", "<=", ">=")
 
 Strings = list[str]
-Fill = Callable[[Strings, ChatInput], list[str] | None]
+MakeInput = Callable[[], ChatInput]
+Fill = Callable[[Strings, MakeInput], list[str] | None]
 
 
 class PieceKind(NamedTuple):
@@ -38,8 +39,10 @@ class PieceKind(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Skeleton:
-    """``fill(strings, conversation)`` gives the texts of the pieces, or None; ``kinds`` what they
-    are."""
+    """``fill(strings, given)`` gives the texts of the pieces, or None; ``kinds`` what they are.
+
+    ``given`` makes the conversation; few templates need more of it than its strings.
+    """
 
     fill: Fill
     kinds: tuple[PieceKind, ...]
@@ -60,7 +63,7 @@ def skeleton_of(found: Derivation, given: ChatInput, strings: Strings) -> Skelet
         for guard in trace.guards.values():
             compiler.guard(guard)
     fill = compiler.function([expression for expression, _ in pieces])
-    filled = fill(strings, given)
+    filled = fill(strings, lambda: given)
     if filled is None or "".join(filled) != found.text:
         raise NotCompiled("the skeleton does not give its own conversation")
     return Skeleton(fill, tuple(kind for _, kind in pieces))
@@ -163,7 +166,7 @@ class _Compiler:
         """A part of the conversation; a whole message has names that are added later."""
         if path[0] == "messages" and len(path) < 3:
             raise NotCompiled("JSON of a whole message")
-        return f"given.{path[0]}" + "".join(f"[{self._constant(step)}]" for step in path[1:])
+        return f"given().{path[0]}" + "".join(f"[{self._constant(step)}]" for step in path[1:])
 
 
 def _question(question: str, text: str, arguments: list[str]) -> str:

@@ -3,15 +3,21 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
+from pipeline_lib.chat.store_format import conversation, tools_of
 from pipeline_lib.records import Turn, TurnBatch
 from pipeline_lib.templates.chat_format import ModelFormat
 from pipeline_lib.templates.encoding import Places
 from pipeline_lib.templates.layouts import LaidPiece
+from pipeline_lib.templates.learned_pieces import Wanted
 from pipeline_lib.templates.piece_encoding import EncodedPieces, PieceEncoder
-from pipeline_lib.templates.samples import Sample, SampleMaker, Wanted
+from pipeline_lib.templates.samples import Sample, SampleMaker
+from pipeline_lib.templates.talk import Talk, kinds_of
 from pipeline_lib.templates.turn_messages import form_of
 from pipeline_lib.token_caches.fitted import REFUSED, Amounts, Flags
 from pipeline_lib.tokenization.tokenizer import Tokenizer
@@ -23,6 +29,26 @@ CHECKED_FIRST, CHECKED_EVERY = 64, 256
 
 Make = Callable[[int, SampleMaker], Sequence[Sample]]
 """The samples of a conversation of a batch, by its number."""
+
+
+def talks_of(turns: TurnBatch) -> list[Talk]:
+    """The conversations of a batch."""
+    kinds = kinds_of(turns.roles, turns.learn)
+    contents = [content.decode() for content in turns.contents]
+    places = enumerate(pairwise(turns.offsets.tolist()))
+    return [
+        Talk(
+            contents[start:stop],
+            kinds[start:stop],
+            not (turns.tools[number] or any(turns.fields[start:stop])),
+            partial(_turns_of, turns, number),
+        )
+        for number, (start, stop) in places
+    ]
+
+
+def _turns_of(turns: TurnBatch, number: int) -> tuple[list[Turn], list[Any] | None]:
+    return conversation(turns, number), tools_of(turns, number)
 
 
 @dataclass
@@ -91,11 +117,10 @@ class SampleReader:
         """What makes the samples of a conversation: another template, if it has tools."""
         return self._makers[bool(turns.tools[number])]
 
-    def document(self, turns: Sequence[Turn]) -> Sample:
+    def document(self, talk: Talk) -> Sample:
         """Texts that answer nobody, as they are, without a template."""
-        text = "".join(turn["content"] for turn in turns)
-        wanted = Wanted(frozenset())
-        return Sample(self._document, [False], Counter(), [text], turns, None, wanted, len(turns))
+        texts, wanted = ["".join(talk.contents)], Wanted(frozenset())
+        return Sample(self._document, [False], Counter(), texts, talk, wanted, len(talk))
 
     def encode(self, samples: Sequence[Sample]) -> EncodedPieces:
         """Ids of samples; some are compared with the ids of their whole text."""
@@ -121,7 +146,7 @@ class SampleReader:
         return cut
 
     def _shorten(self, samples: list[Sample], place: slice, width: int) -> bool:
-        maker = self._makers[bool(samples[place][0].tools)]
+        maker = self._makers[bool(samples[place][0].talk.tools)]
         for tried in zip(*map(maker.shorter, samples[place]), strict=False):
             shorter = [sample for sample in tried if sample is not None]
             if len(shorter) < len(tried):

@@ -3,7 +3,6 @@
 import numpy as np
 
 from pipeline_lib.chat.store import ConversationBatch
-from pipeline_lib.chat.store_format import conversation, is_document, tools_of
 from pipeline_lib.templates.chat_format import ModelFormat
 from pipeline_lib.templates.encoding import Ids, Mask
 from pipeline_lib.templates.layouts import NO_TURN
@@ -19,7 +18,7 @@ from pipeline_lib.token_caches.fitted import (
     StreamIds,
 )
 from pipeline_lib.token_caches.layout import without_loss
-from pipeline_lib.token_caches.sample_batches import MadeSamples, SampleReader
+from pipeline_lib.token_caches.sample_batches import MadeSamples, SampleReader, talks_of
 from pipeline_lib.token_caches.sample_rows import SampleTokens, fit
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
@@ -36,15 +35,14 @@ class TemplateCoder:
 
     def stream(self, batch: ConversationBatch) -> StreamIds:
         """See ``Coder``. A document, which answers nobody, is its plain text."""
-        turns = batch.turns
+        talks = talks_of(batch.turns)
 
         def make(number: int, maker: SampleMaker) -> list[Sample]:
-            found = conversation(turns, number)
-            if is_document(found):
-                return [self._reader.document(found)]
-            return [maker.whole(found, tools_of(turns, number))]
+            talk = talks[number]
+            answers = "user" in talk.roles
+            return [maker.whole(talk) if answers else self._reader.document(talk)]
 
-        made = self._reader.read(turns, range(len(turns.offsets) - 1), make)
+        made = self._reader.read(batch.turns, range(len(talks)), make)
         encoded = self._reader.encode(made.samples)
         unusable, usable = _unusable(encoded, 1)
         sizes = np.diff(encoded.bounds)
@@ -66,40 +64,38 @@ class TemplateCoder:
         token of each text, without loss behind one that was cut."""
         ids, ends = encoded.ids.copy(), np.full(len(made.samples), self._end)
         for number, sample in enumerate(made.samples):
-            silent = [n for n, turn in enumerate(sample.turns) if not turn.get("learn", True)]
-            if silent:
+            if silent := sample.talk.silent:
                 here = slice(*encoded.bounds[number : number + 2].tolist())
                 lost = np.isin(encoded.turns[here], silent)
                 ids[here] = np.where(lost, without_loss(ids[here]), ids[here])
-            if sample.turns[-1].get("cut"):
+            if len(sample.talk) - 1 in sample.talk.cut:
                 ends[number] = without_loss(ends[number : number + 1])[0]
         return ids, ends
 
     def sft(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
         """See ``Coder``."""
-        turns = batch.turns
+        talks = talks_of(batch.turns)
 
         def make(number: int, maker: SampleMaker) -> list[Sample]:
-            return maker.samples(conversation(turns, number), tools_of(turns, number))
+            return maker.samples(talks[number])
 
-        made = self._reader.read(turns, range(len(turns.offsets) - 1), make)
+        made = self._reader.read(batch.turns, range(len(talks)), make)
         fitted = self._fitted(made, 1, width, rule)
         ids, mask, lengths = fitted.ids[:, 0], fitted.mask[:, 0], fitted.lengths[:, 0]
         return fitted._replace(ids=ids, mask=mask, lengths=lengths)
 
     def dpo(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
         """See ``Coder``."""
-        turns, prompts = batch.turns, batch.prompt.tolist()
+        talks, rejected = talks_of(batch.turns), talks_of(batch.rejected)
         has_rejected = np.diff(batch.rejected.offsets) > 0
 
         def make(number: int, maker: SampleMaker) -> list[Sample]:
-            chosen, tools = conversation(turns, number), tools_of(turns, number)
-            size = prompts[number]
-            other = [*chosen[:size], *conversation(batch.rejected, number)]
-            return [maker.continuation(side, tools, size) for side in (chosen, other)]
+            chosen, size = talks[number], int(batch.prompt[number])
+            other = chosen.continued(size, rejected[number])
+            return [maker.continuation(side, size) for side in (chosen, other)]
 
         pairs = np.flatnonzero((batch.prompt > 0) & has_rejected)
-        made = self._reader.read(turns, pairs.tolist(), make)
+        made = self._reader.read(batch.turns, pairs.tolist(), make)
         fitted = self._fitted(made, 2, width, rule)
         flags = {
             NO_PROMPT: batch.prompt == 0,

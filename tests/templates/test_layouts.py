@@ -12,7 +12,7 @@ NAMES = {number: text for text, number in IDS.items()}
 
 
 def layout(*pieces: LaidPiece) -> Layout:
-    return layout_of(pieces, CONTROL, IDS)
+    return layout_of(pieces, CONTROL, IDS, lambda _: None)
 
 
 def text_of(made: Layout, pieces: tuple[LaidPiece, ...]) -> str:
@@ -31,7 +31,7 @@ def test_a_mark_is_a_mark_in_trusted_text_and_text_everywhere_else() -> None:
 def test_the_longest_mark_counts_also_over_several_pieces() -> None:
     made = layout(LaidPiece("<a", True, 1), LaidPiece("><b>", True, 1))
     assert made.atoms.tolist() == [9]
-    assert made.mark_turns.tolist() == [1]
+    assert made.fixed_turns.tolist() == [1]
 
 
 def test_text_of_the_data_never_completes_a_mark() -> None:
@@ -42,8 +42,8 @@ def test_text_of_the_data_never_completes_a_mark() -> None:
 
 def test_a_mark_over_two_turns_is_generated_by_none() -> None:
     made = layout(LaidPiece("<a", True, 1), LaidPiece(">", True, 3), LaidPiece("<b>", True, 3))
-    assert (made.atoms.tolist(), made.mark_turns.tolist()) == ([9], [NO_TURN])
-    assert layout(LaidPiece("<a", True, 1), LaidPiece(">", True, 3)).mark_turns.tolist() == [
+    assert (made.atoms.tolist(), made.fixed_turns.tolist()) == ([9], [NO_TURN])
+    assert layout(LaidPiece("<a", True, 1), LaidPiece(">", True, 3)).fixed_turns.tolist() == [
         NO_TURN
     ]
 
@@ -56,7 +56,7 @@ def test_text_between_marks_is_one_run_with_the_turn_of_each_part() -> None:
     assert made.part_turns.tolist() == [NO_TURN, 2, 2]
     assert made.runs == ((0, 3),)
     assert made.atoms.tolist() == [7, RUN, 8]
-    assert made.mark_turns.tolist() == [NO_TURN, 2]
+    assert made.fixed_turns.tolist() == [NO_TURN, 2]
 
 
 def test_the_text_of_any_pieces_is_kept_and_marks_are_those_of_trusted_text() -> None:
@@ -71,7 +71,7 @@ def test_the_text_of_any_pieces_is_kept_and_marks_are_those_of_trusted_text() ->
             )
             for _ in range(chance.randint(1, 5))
         )
-        made = layout_of(pieces, CONTROL, IDS)
+        made = layout(*pieces)
         assert text_of(made, pieces) == "".join(piece.text for piece in pieces)
         trusted = "\0".join("".join(p.text if p.trusted else "\0" for p in pieces).split("\0"))
         expected = [IDS[m] for m in re.findall(CONTROL.pattern, trusted)]

@@ -18,6 +18,7 @@ from pipeline_lib.templates.samples import (
     SampleMaker,
     Wanted,
 )
+from pipeline_lib.templates.talk import Talk
 from pipeline_lib.templates.turn_messages import form_of
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
@@ -52,11 +53,11 @@ def trained(sample: Sample) -> str:
 
 
 def learned(name: str, talk: Sequence[Turn], **policy: Any) -> list[str]:
-    return [trained(sample) for sample in maker(name, **policy).samples(talk, None)]
+    return [trained(sample) for sample in maker(name, **policy).samples(Talk.of(talk))]
 
 
 def test_one_sample_learns_every_answer_with_its_end() -> None:
-    (sample,) = maker("qwen2_5").samples(TALK, None)
+    (sample,) = maker("qwen2_5").samples(Talk.of(TALK))
     assert trained(sample) == f"a one{END}a two{END}"
     assert sample.text == model("qwen2_5").program.plain(ChatInput([{**turn} for turn in TALK]))
     assert "".join(sample.data) == "Be kind.q onea oneq twoa two"
@@ -91,11 +92,11 @@ def test_turns_that_are_left_out_move_the_numbers_of_the_later_ones() -> None:
 
 def test_a_rewritten_history_gives_each_answer_a_sample_as_when_it_is_last() -> None:
     talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two", "s", "three")
-    found = maker("qwen3").samples(talk, None)
+    found = maker("qwen3").samples(Talk.of(talk))
     assert [trained(sample) for sample in found] == [
         f"{THOUGHTS}one{END}", f"{THOUGHTS}two{END}", f"<think>\n\n</think>\n\nthree{END}",
     ]  # fmt: skip
-    assert [len(sample.turns) for sample in found] == [2, 4, 6]
+    assert [len(sample.talk) for sample in found] == [2, 4, 6]
     assert all(not sample.notes for sample in found)
 
 
@@ -108,7 +109,7 @@ def test_only_answers_that_may_be_learned_get_a_sample() -> None:
 
 def test_as_rendered_counts_what_it_can_not_learn() -> None:
     talk = turns("q", f"{THOUGHTS}one", "r", f"{THOUGHTS}two")
-    (sample,) = maker("qwen3", history="as rendered").samples(talk, None)
+    (sample,) = maker("qwen3", history="as rendered").samples(Talk.of(talk))
     assert trained(sample) == f"{THOUGHTS}two{END}"
     assert sample.notes == {REWRITTEN: 1, "reasoning that the template drops": 1}
 
@@ -116,7 +117,7 @@ def test_as_rendered_counts_what_it_can_not_learn() -> None:
 def test_an_answer_that_does_not_follow_the_prompt_is_counted() -> None:
     source = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
     source += "{% if add_generation_prompt %}<|other|>{% endif %}"
-    (sample,) = own_maker(source).samples(turns("q", "a"), None)
+    (sample,) = own_maker(source).samples(Talk.of(turns("q", "a")))
     assert sample.notes[CONTEXT_ONLY] == 1
     assert trained(sample) == ""
 
@@ -128,8 +129,8 @@ def test_reasoning_as_context_is_read_and_not_learned(name: str) -> None:
     assert "hm" not in text
     assert text.startswith(("</think>", "\n</think>"))
     assert "one" in text
-    (sample,) = maker(name, reasoning="context").samples(talk, None)
-    assert sample.text == maker(name).samples(talk, None)[0].text
+    (sample,) = maker(name, reasoning="context").samples(Talk.of(talk))
+    assert sample.text == maker(name).samples(Talk.of(talk))[0].text
     assert "hm" in learned(name, talk)[0]
 
 
@@ -139,7 +140,7 @@ def test_reasoning_inside_an_answer_leaves_text_and_trust_as_they_are() -> None:
     source += "{% if add_generation_prompt %}<|assistant|>{% endif %}"
     talk = turns("q", f"{THOUGHTS}one", "r", "two")
     whole, without = (
-        own_maker(source, reasoning=r).samples(talk, None)[0] for r in ("train", "context")
+        own_maker(source, reasoning=r).samples(Talk.of(talk))[0] for r in ("train", "context")
     )
     assert trained(whole) == f"!{THOUGHTS}one<|end|>!two<|end|>"
     assert trained(without) == "</think>\n\none<|end|>!two<|end|>"
@@ -154,21 +155,21 @@ def test_an_answer_without_reasoning_is_learned_whole_under_every_policy() -> No
 
 
 def test_a_continuation_learns_nothing_of_its_prompt() -> None:
-    sample = maker("qwen2_5").continuation(TALK, None, 4)
+    sample = maker("qwen2_5").continuation(Talk.of(TALK), 4)
     assert trained(sample) == f"a two{END}"
 
 
 def test_a_whole_conversation_tells_the_turn_of_every_generated_character() -> None:
     talk = [*TALK]
     talk[2] = Turn(role="assistant", content="a one", learn=False)
-    sample = maker("qwen2_5", learn="last message").whole(talk, None)
+    sample = maker("qwen2_5", learn="last message").whole(Talk.of(talk))
     assert trained(sample) == f"a one{END}a two{END}"
 
 
 def test_shorter_samples_begin_with_later_questions_and_keep_the_system_turn() -> None:
     talk = [*TALK, *turns("q three", "a three")]
     made = maker("qwen2_5")
-    (sample,) = made.samples(talk, None)
+    (sample,) = made.samples(Talk.of(talk))
     found = list(made.shorter(sample))
     assert all(found)
     texts = [trained(one) for one in found if one]
@@ -179,7 +180,7 @@ def test_shorter_samples_begin_with_later_questions_and_keep_the_system_turn() -
 def test_what_is_left_of_a_pair_ends_with_the_whole_continuation() -> None:
     talk = [*TALK, *turns("q three", "a three")]
     made = maker("qwen2_5")
-    found = list(made.shorter(made.continuation(talk, None, 4)))
+    found = list(made.shorter(made.continuation(Talk.of(talk), 4)))
     assert [trained(one) for one in found if one] == [f"a two{END}a three{END}"]
 
 
@@ -192,12 +193,14 @@ def test_a_template_that_drops_a_call_or_an_answer_refuses_the_conversation() ->
     }
     told = Turn(role="tool", content="c")
     with pytest.raises(TemplateRefused, match="template"):
-        maker("llama3").samples([*turns("q"), call, told, *turns("x", first="assistant")], None)
+        maker("llama3").samples(Talk.of([*turns("q"), call, told, *turns("x", first="assistant")]))
 
 
 def test_a_layout_is_made_once_for_all_conversations_of_a_skeleton() -> None:
     made = maker("qwen2_5")
-    layouts = [made.samples(turns(*words), None)[0].layout for words in ("ab", "cd", "ef")]
+    layouts = [made.samples(Talk.of(turns(*words)))[0].layout for words in ("ab", "cd", "ef")]
     assert layouts[1] is layouts[2]
-    other = made.samples([*turns("a"), Turn(role="assistant", content="b", learn=False)], None)[0]
+    other = made.samples(Talk.of([*turns("a"), Turn(role="assistant", content="b", learn=False)]))[
+        0
+    ]
     assert trained(other) == ""
