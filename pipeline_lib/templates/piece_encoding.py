@@ -28,6 +28,7 @@ from pipeline_lib.tokenization.probing import ProbedEncoder
 from pipeline_lib.tokenization.reference import Encoded, Encoder
 from pipeline_lib.tokenization.refusals import NO_TOKENS, NOT_ENCODABLE, encode_each
 from pipeline_lib.tokenization.special_marks import with_special_marks
+from pipeline_lib.tokenization.spelled_sizes import SpelledSizes
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 PieceIds = NDArray[np.int32]
@@ -82,8 +83,9 @@ class PieceEncoder:
         chosen = bare.encoder(kind, renew_bytes=renew_bytes(tokenizer))
         self._encoder: Encoder = ProbedEncoder(bare.reference, chosen)
         self._bare, self._whole = bare.reference, tokenizer.reference
-        self._sizes = bare.reference.spelled_sizes(tokenizer.vocab_bound)
-        self._marks = np.array(sorted(self._ids.values()), np.uint32)
+        self._sizes = SpelledSizes(bare.reference, tokenizer.vocab_bound)
+        self._is_mark = np.zeros(tokenizer.vocab_bound, bool)
+        self._is_mark[list(self._ids.values())] = True
 
     def layout(self, pieces: Sequence[LaidPiece]) -> Layout:
         """The layout of pieces, and of all others of their skeleton."""
@@ -125,7 +127,7 @@ class PieceEncoder:
     ) -> dict[str, Offsets]:
         empty = np.flatnonzero(np.diff(encoded.offsets) == 0).tolist()
         lost = [n for n in empty if n not in refused and runs.texts[n].strip()]
-        forged = np.flatnonzero(np.isin(encoded.ids, self._marks))
+        forged = np.flatnonzero(self._is_mark[encoded.ids])
         spelled = np.searchsorted(encoded.offsets, forged, side="right") - 1
         found = {
             NOT_ENCODABLE: np.array(sorted(refused), np.int64),
@@ -147,9 +149,7 @@ class PieceEncoder:
 
     def _places(self, runs: _Runs, encoded: Encoded) -> tuple[Offsets, Offsets]:
         """Where each token starts and ends, in bytes of all runs, one after another."""
-        sizes = np.zeros(len(encoded.ids), np.int64)
-        if self._sizes is not None:
-            sizes = self._sizes[encoded.ids]
+        sizes = self._sizes.of(encoded.ids)
         stops = np.cumsum(sizes)
         starts, before = stops - sizes, np.concatenate([[0], stops])[encoded.offsets]
         lengths = np.array([len(text) for text in runs.texts], np.int64)
@@ -185,7 +185,7 @@ class PieceEncoder:
         ``TokenizerError`` if a run that stands alone has other ids than inside of the text.
         """
         found = self._control.pattern.findall(text)
-        if len(found) != int(np.isin(ids, self._marks).sum()):
+        if len(found) != int(self._is_mark[ids].sum()):
             return
         if any(map(self._control.pattern.search, data)):
             return

@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import AddedToken
 from tokenizers import Tokenizer as ReferenceTokenizer
-from tokenizers.models import BPE
 
 from pipeline_lib.errors import EncoderMismatch, TextRefused, TokenizerError
-from pipeline_lib.tokenization.byte_symbols import spelled_size
 
 _ADDED = ("content", "single_word", "lstrip", "rstrip", "normalized", "special")
 
@@ -127,16 +125,6 @@ class ReferenceEncoder:
             return list(self.tokenizer.encode(text, add_special_tokens=False).ids)
         finally:
             self.tokenizer.encode_special_tokens = True
-
-    def spelled_sizes(self, bound: int) -> NDArray[np.int64] | None:
-        """Bytes of text of each id below ``bound`` in a byte-level vocabulary; None for others."""
-        model = self.tokenizer.model
-        if not isinstance(model, BPE) or model.byte_fallback:
-            return None
-        sizes = np.zeros(bound, np.int64)
-        for token, number in self.tokenizer.get_vocab(with_added_tokens=True).items():
-            sizes[number] = spelled_size(token)
-        return sizes
 
     def drop_cache(self) -> None:
         """Do nothing: the library's cache of words is small."""
