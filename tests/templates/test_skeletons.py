@@ -11,7 +11,7 @@ from pipeline_lib.templates.model_template import ModelTemplate, ProvenText
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.trace import TemplateRefused
 
-FUZZED = 1_000
+FUZZED = 5_000
 Characters = list[tuple[str, bool, int | None]]
 
 
