@@ -1,16 +1,19 @@
 """Samples: what is learned of a conversation, under every policy, and what is counted."""
 
+import random
 from collections.abc import Sequence
-from typing import Any
+from functools import partial
+from itertools import product
+from typing import Any, get_args
 
 import pytest
-from chat_templates import control_of, model
+from chat_templates import ORIGINAL, control_of, model
 from chat_world import turns
 
 from pipeline_lib.records import Turn
 from pipeline_lib.templates.layouts import NO_TURN, LaidPiece
 from pipeline_lib.templates.model_template import ModelTemplate
-from pipeline_lib.templates.policies import ChatPolicy
+from pipeline_lib.templates.policies import ChatPolicy, History, Learn, Reasoning
 from pipeline_lib.templates.samples import (
     CONTEXT_ONLY,
     REWRITTEN,
@@ -204,3 +207,64 @@ def test_a_layout_is_made_once_for_all_conversations_of_a_skeleton() -> None:
         0
     ]
     assert trained(other) == ""
+
+
+POLICIES = [
+    ChatPolicy(learn, reasoning, history)
+    for learn, reasoning, history in product(
+        get_args(Learn), get_args(Reasoning), get_args(History)
+    )
+]
+FLAGS: list[list[dict[str, bool]]] = [
+    [{}],
+    [{"learn": False}, {"cut": True}],
+    [{"cut": True}, {"learn": False, "cut": True}, {}],
+]
+"""Of each answer of a conversation."""
+KINDS = [*product(FLAGS, ([], [SYSTEM]))]
+THINKING = ("", THOUGHTS, "<think>\n", "<think>\nso\n</think>\n\n")
+"""In front of an answer: reasoning, or the beginning of it."""
+
+
+def plain_talk(chance: random.Random, kind: tuple[list[dict[str, bool]], list[Turn]]) -> list[Turn]:
+    flags, found = kind[0], [*kind[1]]
+    for more in flags:
+        asked, answered = (chance.choice(("yes", "hello 世界", "a\nb")) for _ in range(2))
+        (answer,) = turns(chance.choice(THINKING) + answered, first="assistant")
+        found += [*turns(asked), {**answer, **more}]  # type: ignore[typeddict-item]
+    return found
+
+
+def seen(sample: Sample) -> Any:
+    """All that a sample tells, its pieces by characters."""
+    pieces: Any = sample.layout
+    cut = zip(sample.texts, pieces, sample.trusted, strict=True)
+    owned = [(c, piece.trusted, trust, piece.turn) for t, piece, trust in cut for c in t]
+    return owned, sample.notes, [*sample.talk.turns], sample.wanted, sample.fixed
+
+
+def every_sample(made: SampleMaker, talk: Talk) -> list[Any] | str:
+    try:
+        found = made.samples(talk)
+        more = [made.whole(talk), made.continuation(talk, len(talk) - 1)]
+        return [seen(one) for one in (*found, *more)]
+    except TemplateRefused as refused:
+        return refused.reason
+
+
+@pytest.mark.parametrize("name", ORIGINAL)
+def test_plain_conversations_have_the_samples_of_the_general_way(name: str) -> None:
+    """The short way knows their shape by the kinds of their turns alone."""
+    place, template = [*ORIGINAL].index(name), model(name)
+    chance, form = random.Random(place), form_of(template.program)
+    for policy in POLICIES[place % 12 :: 12]:
+        short, general = (SampleMaker(template, form, policy, list) for _ in range(2))  # type: ignore[arg-type]
+        for _ in range(3):
+            talk = plain_talk(chance, KINDS[place % len(KINDS)])
+            told = Talk.of(talk)
+            other = Talk(told.contents, told.kinds, False, partial(_made, talk))
+            assert every_sample(short, told) == every_sample(general, other), (policy, talk)
+
+
+def _made(talk: list[Turn]) -> tuple[list[Turn], None]:
+    return talk, None
