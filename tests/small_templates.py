@@ -19,6 +19,14 @@ def loop(turn: str, prompt: str = PROMPT) -> str:
     )
 
 
+BY_NUMBER = (
+    "{% for n in range(messages|length) %}{% if messages[n].role == 'user' %}"
+    "{{ '<user>\n' + messages[n].content + '</s>\n' }}"
+    "{% else %}{{ '<bot>\n' + messages[n].content + '</s>\n' }}{% endif %}{% endfor %}" + PROMPT
+)
+"""Its turns are told apart by no loop over the messages."""
+
+
 def spans(source: str, messages: list[dict[str, object]] = TALK, **keywords: object) -> list[str]:
     template = ModelTemplate(source, TOKENS, {"bos_token": "<s>", "eos_token": "</s>", **keywords})
     found = template.derive(ChatInput(messages))

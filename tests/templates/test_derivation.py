@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
+import pytest
 from chat_templates import (
     IN_PARTS,
     KEYWORDS,
@@ -19,10 +20,11 @@ from chat_templates import (
     user,
 )
 from hand_masks import marked, trained
+from small_templates import BY_NUMBER, PROMPT, TALK, TOKENS, loop, prompt, spans
 
 from pipeline_lib.templates.conversation_shape import shape_of
-from pipeline_lib.templates.derivation import NOT_WRITTEN
-from pipeline_lib.templates.derived import Derivation
+from pipeline_lib.templates.derivation import NOT_FOLLOWED, NOT_WRITTEN
+from pipeline_lib.templates.derived import Derivation, TrainedSpan
 from pipeline_lib.templates.model_template import ModelTemplate
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.segments import Segments
@@ -87,6 +89,93 @@ def compare(name: str) -> Counter[str]:
             assert known, (name, shape, text)
             seen[known] += 1
     return seen
+
+
+TWICE = [user("x"), assistant("One"), assistant("Two")]
+ASKED = "{% if add_generation_prompt and messages[-1].role == 'user' %}<bot>\n{% endif %}"
+ELSEWHERE = "the rendered prompt does not end where the turn starts"
+
+
+def small(source: str, messages: list[dict[str, Any]] = TALK, **keywords: Any) -> Derivation:
+    return ModelTemplate(source, TOKENS, keywords).derive(ChatInput(messages))
+
+
+def test_a_turn_has_the_same_span_whether_a_loop_or_the_prompts_tell_it() -> None:
+    by_loop, by_prompts = small(loop("{{ '<bot>\n' + m.content + '</s>\n' }}")), small(BY_NUMBER)
+    yes = by_loop.text.index("Yes</s>\n")
+    assert by_loop.spans == by_prompts.spans
+    assert by_loop.spans[0] == TrainedSpan(yes, yes + 7, yes + 8, 1)
+    assert [span.message for span in by_loop.spans] == [1, 3]
+    assert by_loop.not_compiled is by_prompts.not_compiled is None
+    assert ELSEWHERE not in by_loop.notes | by_prompts.notes
+
+
+def test_words_that_stand_behind_the_loop_belong_to_their_turn() -> None:
+    source = loop("<bot>\n", "") + "{% if messages[-1].role != 'user' %}{{ messages[-1].content }}"
+    assert spans(source + "</s>{% endif %}" + PROMPT, TALK[:2]) == ["Yes</s>"]
+
+
+def test_an_answer_may_follow_the_question_without_anything_between_them() -> None:
+    source = BY_NUMBER.replace("'<bot>\n' + ", "").replace(
+        "content + '</s>\n' }}{% else", "content }}{% else"
+    )
+    assert spans(source.replace(PROMPT, "")) == ["Yes</s>", "No</s>"]
+
+
+def test_the_token_that_begins_a_text_ends_a_turn_only_if_it_is_the_end_token_too() -> None:
+    source = loop("{{ '<bot>\n' + m.content + '\n<s>' }}")
+    for end, expected in (("</s>", ["Yes\n", "No\n"]), ("<s>", ["Yes\n<s>", "No\n<s>"])):
+        assert spans(source, eos_token=end) == expected
+    assert spans(source, bos_token=None) == ["Yes\n<s>", "No\n<s>"]
+
+
+def test_a_turn_that_does_not_follow_the_prompt_is_context_also_without_words() -> None:
+    source = loop("{{ '<bot>!' + m.content + '</s>' }}", prompt("<bot>Bo:"))
+    found = small(source, [user("x"), assistant(""), user("y"), assistant("No")])
+    assert found.context_only == {1: NOT_FOLLOWED, 3: NOT_FOLLOWED}
+    assert not found.spans
+
+
+def test_a_turn_without_words_and_an_end_is_named_and_has_no_span() -> None:
+    found = small(loop("{{ '<bot>\n' + m.content }}"), [*TALK, user("y"), assistant("")])
+    assert found.context_only == {5: "nothing of the turn is left to generate"}
+    assert [span.message for span in found.spans] == [1, 3]
+
+
+@pytest.mark.parametrize("source", [loop("{{ '<bot>\n' + m.content + '</s>' }}"), BY_NUMBER])
+def test_words_of_another_message_inside_a_turn_are_refused(source: str) -> None:
+    other = source.replace("content + '</s>", "content + messages[0].content + '</s>")
+    with pytest.raises(TemplateRefused, match="another message inside"):
+        small(other, [user("x"), assistant("Yes"), user("y"), assistant("No")])
+
+
+def test_a_turn_starts_at_the_end_of_its_prompt_or_it_is_named() -> None:
+    """White space before it is generated, if the prompt does not write it; a header is not."""
+    blank = "{{ ('<bot>\n' if loop.previtem.role == 'user' else '\n') + m.content }}"
+    found = small(loop(blank, ASKED), TWICE)
+    assert [found.text[s.start : s.stop] for s in found.spans] == ["One", "\nTwo"]
+    found = small(loop("{{ '<bot>\n' + m.content }}", ASKED), TWICE)
+    assert ELSEWHERE in found.notes
+    assert found.context_only == {2: "the prompt's rendering ends elsewhere"}
+    assert found.not_compiled == "the prompt's rendering ends elsewhere"
+
+
+def test_a_form_in_the_history_that_only_some_contents_show_makes_no_skeleton() -> None:
+    words = "(m.content if loop.last else m.content.strip())"
+    source = loop("{{ '<bot>\n' + " + words + " + '</s>' }}")
+    found = small(source)
+    assert (found.rewritten, found.not_compiled) == (
+        [],
+        "form in the history depends on the content",
+    )
+    found = small(source, [user("x"), assistant(" Yes "), user("y"), assistant("No")])
+    assert (found.rewritten, found.not_compiled) == ([1], None)
+
+
+def test_a_turn_of_which_the_template_writes_nothing_is_named() -> None:
+    found = small(loop("{% if loop.last %}{{ '<bot>\n' + m.content + '</s>' }}{% endif %}"))
+    assert [unused for unused in found.unused if unused[1] == "turn"] == [(1, "turn")]
+    assert [span.message for span in found.spans] == [3]
 
 
 def test_masks_are_those_written_by_hand_but_for_named_differences() -> None:

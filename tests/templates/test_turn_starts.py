@@ -2,7 +2,7 @@
 
 import pytest
 from chat_templates import assistant, user
-from small_templates import PROMPT, TALK, TOKENS, loop, prompt, spans
+from small_templates import BY_NUMBER, PROMPT, TALK, TOKENS, loop, prompt, spans
 
 from pipeline_lib.templates.derivation import NOT_FOLLOWED
 from pipeline_lib.templates.model_template import ModelTemplate
@@ -82,11 +82,6 @@ LAST_ALONE = (
     + "{% set last = messages[-1] %}{% if last.role == 'user' %}"
     "{{ '<user>\n' + last.content + '</s>\n' }}" + PROMPT + "{% else %}"
     "{{ '<bot>\n' + last.content + '</s>\n' }}{% endif %}"
-)
-BY_NUMBER = (
-    "{% for n in range(messages|length) %}{% if messages[n].role == 'user' %}"
-    "{{ '<user>\n' + messages[n].content + '</s>\n' }}"
-    "{% else %}{{ '<bot>\n' + messages[n].content + '</s>\n' }}{% endif %}{% endfor %}" + PROMPT
 )
 IN_ONE = (
     "{% set ns = namespace(all='') %}{% for n in range(messages|length) %}"
