@@ -134,6 +134,8 @@ def test_a_turn_that_does_not_follow_the_prompt_is_context_also_without_words() 
     found = small(source, [user("x"), assistant(""), user("y"), assistant("No")])
     assert found.context_only == {1: NOT_FOLLOWED, 3: NOT_FOLLOWED}
     assert not found.spans
+    unsaid = small(loop("{{ '<bot>!</s>' }}", prompt("<bot>Bo:")))
+    assert unsaid.context_only == {1: NOT_FOLLOWED, 3: NOT_FOLLOWED}
 
 
 def test_a_turn_without_words_and_an_end_is_named_and_has_no_span() -> None:
