@@ -313,3 +313,14 @@ def test_a_control_token_that_takes_text_along_is_refused(flag: str) -> None:
     PieceEncoder(changed, ControlTokens(frozenset({"<|im_start|>"})))
     with pytest.raises(TokenizerError, match=rf"'<\|im_end\|>' has {flag} set"):
         PieceEncoder(changed, ControlTokens(frozenset({"<|im_end|>"})))
+
+
+def test_only_conversations_that_can_not_have_ids_are_named() -> None:
+    """White space of which nothing is left is not missed; no conversations are no error."""
+    lower = normalizers.Sequence([normalizers.Lowercase(), normalizers.Replace(" ", "")])
+    encoder = small_encoder(marks=("<a>", "ab"), normalizer=lower)
+    texts = ("k", " ", "AB", "k", "k")
+    made = encoded(encoder, [[LaidPiece(text, False, 1)] for text in texts])
+    assert {why: found.tolist() for why, found in made.unusable.items()} == {SPELLS_MARK: [2]}
+    nothing = encoder.encode([])
+    assert (len(nothing.ids), nothing.bounds.tolist()) == (0, [0])
