@@ -57,7 +57,7 @@ PURE = (
     ),
     *("token_caches.layout", "token_caches.counts", "token_caches.rows", "training.batch_order"),
     *("templates.layouts", "templates.policies", "token_caches.fitted"),
-    *("token_caches.sample_rows", "preflight.ratios", "sampledata.schemas"),
+    *("token_caches.sample_rows", "token_caches.fitting", "preflight.ratios", "sampledata.schemas"),
 )
 """Modules of rules: no file, no socket, no clock."""
 EFFECTS = {"os", "time", "threading", "shutil", "datetime", *NOWHERE, *ADDRESSES} - {"fsspec"}

@@ -30,14 +30,15 @@ PARAMETERS = SizingParameters(max_len=128, vocab_size=1_024, train_tokens=20_000
 KINDS = ("normalized-chat", "tokenizer", "shards", "pretrain", "sft", "dpo")
 ALL_DONE = Reusable(dict.fromkeys(KINDS, Held(0, complete=True)))
 MESSAGES = pa.list_(pa.struct([("content", pa.string()), ("role", pa.string())]))
-SYLLABLES = [a + b for a in ("ba", "do", "ke", "li") for b in ("mu", "nap", "s", "rete")]
+LETTERS = "eeeettaaooiinnsshhrrddlluucmfwypvbgk"
 
 
 def words(number: int, count: int) -> str:
-    """``count`` words, in an order that is different for each number."""
-    drawn = hashlib.shake_128(str(number).encode()).digest(2 * count)
-    pairs = zip(drawn[::2], drawn[1::2], strict=True)
-    return " ".join(SYLLABLES[a % 16] + SYLLABLES[b % 16] + SYLLABLES[a // 16] for a, b in pairs)
+    """``count`` words of other letters for each number, in which a token has as many bytes as in
+    real text."""
+    drawn = hashlib.shake_128(str(number).encode()).digest(8 * count)
+    found = (drawn[at : at + 2 + drawn[at] % 6] for at in range(0, len(drawn), 8))
+    return " ".join("".join(LETTERS[byte % len(LETTERS)] for byte in word) for word in found)
 
 
 def chats(count: int, first: int = 0) -> pa.Table:
@@ -46,7 +47,7 @@ def chats(count: int, first: int = 0) -> pa.Table:
         {
             "id": hashlib.sha256(str(number).encode()).hexdigest(),
             "messages": [
-                {"content": words(4 * number + turn, 5 + 7 * (number % 5)), "role": role}
+                {"content": words(4 * number + turn, 6 + 9 * (number % 5)), "role": role}
                 for turn, role in enumerate(["user", "assistant"] * (1 + number % 2))
             ],
         }

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 class MappedFile:
     """A raw file of one dtype and shape, mapped for reading on first use."""
 
-    def __init__(self, path: Path, dtype: str, shape: tuple[int, ...]) -> None:
+    def __init__(self, path: Path, dtype: str | np.dtype[Any], shape: tuple[int, ...]) -> None:
         self.path, self.dtype, self.shape = path, dtype, shape
         self._array: NDArray[Any] | None = None
 

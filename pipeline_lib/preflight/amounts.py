@@ -68,7 +68,8 @@ class Amounts:
     copies: int  # entries of the weighted index over the conversations
     mean_tokens: float  # of a conversation
     train_text: int  # bytes of the weighted pretraining text
-    rows: Mapping[Kind, int]  # of each token cache: tokens of the stream, conversations, pairs
+    rows: Mapping[Kind, int]  # of the caches of rows: conversations, pairs
+    tokens: Mapping[Kind, int]  # of each token cache; a pair has two rows
     shard_tokens: int  # of both splits
     shard_text: int  # bytes of text in these tokens
     shuffled: int  # bytes of the documents in the shuffle buffer
@@ -79,12 +80,12 @@ class _Source(NamedTuple):
     stored: int
     messages: int
     weight: float
-    fitting: float  # conversations that are no longer than a row
     paired: bool
 
-    def in_sft(self, documents: bool) -> float:
-        """Its rows for supervised training; a document answers nobody, so it makes no pair."""
-        return self.fitting if self.weight and (self.paired or documents) else 0.0
+    def in_sft(self, documents: bool) -> bool:
+        """Whether it is used for supervised training; a document answers nobody, so it makes no
+        pair."""
+        return bool(self.weight) and (self.paired or documents)
 
 
 def expect(
@@ -102,6 +103,8 @@ def expect(
     train_text = int(sum(s.stored * s.weight for s in every) * train)
     text, documents = (corpus.text or 0, corpus.rows or 1) if corpus else (0, 1)
     shard_tokens = _shard_tokens(int(text / per_token), parameters)
+    chats = [s for s in every if s.in_sft(parameters.sft_documents)]
+    pairs = [s for s in every if s.in_sft(False)]
     return Amounts(
         parameters=parameters,
         stored={name: source.stored for name, source in sources.items()},
@@ -110,9 +113,13 @@ def expect(
         mean_tokens=stored / per_token / max(conversations, 1),
         train_text=train_text,
         rows={
+            "sft": int(sum(s.conversations for s in chats) * train),
+            "dpo": int(sum(s.conversations for s in pairs) * train),
+        },
+        tokens={
             "pretrain": int(train_text / per_token),
-            "sft": int(sum(s.in_sft(parameters.sft_documents) for s in every) * train),
-            "dpo": int(sum(s.in_sft(False) for s in every) * train),
+            "sft": int(sum(s.stored for s in chats) * train / per_token),
+            "dpo": int(sum(s.stored for s in pairs) * train / per_token) * 2,
         },
         shard_tokens=shard_tokens,
         shard_text=int(shard_tokens * per_token),
@@ -128,14 +135,11 @@ def _source(size: Size, spec: DatasetSpec, parameters: SizingParameters, limit: 
     conversations = rows / ratios.MESSAGES_A_TREE if tree else rows
     if limit != EVERYTHING and conversations > limit:
         stored, conversations = stored * limit / conversations, limit
-    count, held = math.ceil(conversations), math.ceil(stored)
-    mean = held / ratios.bytes_per_token(parameters.vocab_size) / max(count, 1)
     return _Source(
-        conversations=count,
-        stored=held,
+        conversations=math.ceil(conversations),
+        stored=math.ceil(stored),
         messages=(size.rows or 0) if tree else 0,
         weight=float(parameters.weights.get(size.name, 1.0)),
-        fitting=count * ratios.share_within(mean, parameters.max_len),
         paired=spec.role != "encyclopedic",
     )
 

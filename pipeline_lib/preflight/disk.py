@@ -67,9 +67,12 @@ def _steps(sizes: Iterable[Size], amounts: Amounts, reusable: Reusable) -> Itera
     vocabulary = VOCABULARY_BYTES * parameters.vocab_size
     yield Write("tokenizer", "tokenizer", reusable["tokenizer"].left(vocabulary))
     yield _shards(amounts, reusable[SHARDS])
-    for kind, rows in amounts.rows.items():
-        files = STREAM if kind == "pretrain" else row_files(kind, parameters.max_len)
-        yield Write(kind, "token caches", reusable[kind].left(rows * files.row_bytes))
+    for kind, tokens in amounts.tokens.items():
+        expected = tokens * STREAM.item_bytes
+        if kind != "pretrain":
+            files = row_files(kind)
+            expected = tokens * files.token_bytes + amounts.rows[kind] * files.record_bytes
+        yield Write(kind, "token caches", reusable[kind].left(expected))
 
 
 def _load(size: Size) -> Iterator[Write]:

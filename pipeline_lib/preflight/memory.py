@@ -17,7 +17,7 @@ from pipeline_lib.preflight.reuse import SHARDS, Reusable
 from pipeline_lib.sources.row_stream import PIECE_BYTES
 from pipeline_lib.templates import encoding
 from pipeline_lib.token_caches.caches import BATCHES
-from pipeline_lib.token_caches.layout import Kind, row_files
+from pipeline_lib.token_caches.layout import Kind
 from pipeline_lib.token_caches.trained_tokenizer import BUDGET
 from pipeline_lib.tokenization import fast
 
@@ -32,8 +32,7 @@ WORDS = 7_600
 """Times the root of the text that an encoder reads before it is renewed: its two caches of words,
 on two cores. They grow by a root because new words become rare."""
 HELD_DOCUMENTS = 1.2  # times the documents in the shuffle buffer, as Python objects
-STREAM = 12  # for each token in a write batch of the stream: ids, masks, the joined array
-ROW_COPIES = 4  # times a write batch of rows: ids and masks before and after the choice, places
+STREAM = 12  # for each token in a write batch: ids, masks, the joined array
 MODEL = 75_000_000  # the modules of the tiny model and of its optimiser
 MODEL_IDS = 64 * 4 * 5  # for each id: 64 float32, their gradient, two moments, the reference
 ACTIVATIONS = 84_000  # for each position in a batch of the tiny model, forwards and backwards
@@ -76,11 +75,11 @@ def _shards(level: float, freed: float, amounts: Amounts, complete: bool) -> tup
 
 def _caches(level: float, amounts: Amounts, reusable: Reusable) -> dict[Stage, float]:
     """Each cache is built by an encoder of its own, from the same texts."""
-    max_len, stream = amounts.parameters.max_len, min(BATCHES["pretrain"], amounts.copies)
+    stream = min(BATCHES["pretrain"], amounts.copies)
     batches: dict[Kind, float] = {
         "pretrain": stream * amounts.mean_tokens * STREAM,
-        "sft": BATCHES["sft"] * row_files("sft", max_len).row_bytes * ROW_COPIES,
-        "dpo": BATCHES["dpo"] * row_files("dpo", max_len).row_bytes * ROW_COPIES,
+        "sft": BATCHES["sft"] * amounts.mean_tokens * STREAM,
+        "dpo": BATCHES["dpo"] * amounts.mean_tokens * STREAM * 2,
     }
     if not all(reusable[kind].complete for kind in batches):
         level += ENCODER + _words(amounts.train_text, encoding.RENEW_BYTES)

@@ -9,7 +9,6 @@ TEXT_SHARE = 0.6  # of a saved copy is read by its normalizer: 0.61 over the off
 STORED_SHARE = 0.9  # of the read text is stored: 0.8 over the sample, 1.0 for plain turns
 TREE_SHARE = 0.35  # the same for trees, of which one path is kept: 0.33 in the sample
 MESSAGES_A_TREE = 7  # 6 in the sample, 9 in the real oasst2
-LENGTH_SPREAD = 1.0  # of the logarithm of a conversation's length: many short, few very long
 FIRST_BYTES, BYTES_MORE = 2.05, 0.3
 """UTF-8 bytes in a token at 1,024 ids, and more for each doubling. Byte-level BPE on 277 MB of
 documentation and code, from 1,024 to 65,536 ids: 2.05 2.38 2.72 3.04 3.32 3.55 3.71."""
@@ -18,14 +17,3 @@ documentation and code, from 1,024 to 65,536 ids: 2.05 2.38 2.72 3.04 3.32 3.55 
 def bytes_per_token(vocab_size: int) -> float:
     """UTF-8 bytes of real text in one token, at least 1."""
     return max(FIRST_BYTES + BYTES_MORE * math.log2(max(vocab_size, 1) / 1024), 1.0)
-
-
-def share_within(mean: float, width: int) -> float:
-    """Share of conversations of at most ``width`` tokens, if ``mean`` is their mean length.
-
-    Lengths are taken to be log-normal.
-    """
-    if mean <= 0:
-        return 1.0
-    distance = math.log(width / mean) / LENGTH_SPREAD + LENGTH_SPREAD / 2
-    return (1 + math.erf(distance / math.sqrt(2))) / 2

@@ -22,7 +22,9 @@ from pipeline_lib.machine import folder_bytes
 from pipeline_lib.preflight.amounts import SizingParameters
 from pipeline_lib.records import FOLDER
 from pipeline_lib.storage.stored_folders import Stored, newest
+from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.named_tokenizer import NamedTokenizer
+from pipeline_lib.token_caches.row_cache import fitting_kind
 from pipeline_lib.token_caches.trained_tokenizer import KIND as TOKENIZER
 from pipeline_lib.tokenization.tokenizer import load_tokenizer
 
@@ -73,11 +75,13 @@ def find_reusable(
         found |= _newest(cache, "pretrain", texts_fp=texts, tok_sha=sha)
         weights = used_weights(digests, parameters.weights)
         used = {name: digest for name, digest in digests.items() if weights[name]}
-        rows, width = content_digest(used), parameters.max_len
+        rows = content_digest(used)
         documents = {"documents": parameters.sft_documents}
-        found |= _newest(cache, "sft", raw_fp=rows, tok_sha=sha, max_len=width, **documents)
+        found |= _newest(cache, "sft", raw_fp=rows, tok_sha=sha, **documents)
         pairs = {"pairs": parameters.dpo_pairs}
-        found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, max_len=width, **pairs)
+        found |= _newest(cache, "dpo", raw_fp=rows, tok_sha=sha, **pairs)
+        for kind in ("sft", "dpo"):
+            found |= _fitting(cache, kind, found.get(kind), parameters.max_len)
         shards = _shards(data_dir / SHARDS, parameters, options.seed, sha)
     held = {kind: Held(f.size, f.complete) for kind, f in found.items()} | shards
     return Reusable(held | ({TOKENIZER: _named(named, cache)} if named else {}))
@@ -106,6 +110,14 @@ def _newest(cache: Path, kind: str, **known: str | float) -> dict[str, Stored]:
     """The newest folder of a kind whose key has these components, if there is one."""
     folder = newest(cache, kind, known)
     return {} if folder is None else {kind: folder}
+
+
+def _fitting(cache: Path, kind: str, rows: Stored | None, max_len: int) -> dict[str, Stored]:
+    """The folder of the rows that fit, of a complete cache of rows."""
+    if rows is None or rows.record is None or not rows.complete:
+        return {}
+    fingerprint = Cache(rows.path, rows.record, "").fingerprint
+    return _newest(cache, fitting_kind(kind), rows=fingerprint, max_len=max_len)
 
 
 def _tokenizer_digest(trained: Stored | None) -> str:

@@ -103,6 +103,12 @@ class GrowingFolder(Generic[Details]):
         with self._unsure_after_a_failure():
             self._growing[name].append(data)
 
+    def size(self, name: str) -> int:
+        """Bytes of a file that grows: those of the last commit, and what was added since."""
+        if name in self._growing:
+            return self._growing[name].size
+        return self._state.files.get(name, FileRecord()).size
+
     @contextlib.contextmanager
     def _unsure_after_a_failure(self) -> Iterator[None]:
         try:

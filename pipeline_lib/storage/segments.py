@@ -76,6 +76,11 @@ class SegmentedFile:
             self._file.append(data)
             self._digests.add(data)
 
+    @property
+    def size(self) -> int:
+        """Bytes of the file as it is now."""
+        return self._digests.size
+
     def record(self) -> FileRecord:
         """The record of the file as it is now, for a commit."""
         return self._digests.record()

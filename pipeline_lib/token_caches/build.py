@@ -35,9 +35,10 @@ class CacheSpec:
     """How to build a cache.
 
     ``kind`` and ``key`` decide its folder. ``files``: the names of its files. ``total``: the number
-    of conversations. ``batch``: conversations in one write batch. ``encode(start, stop)``: gives
-    the rows of the conversations in this range. ``use_reference``: makes ``encode`` use the
-    reference encoder from then on; called when the fast one was found wrong.
+    of conversations. ``batch``: conversations in one write batch. ``encode(start, stop, held)``:
+    gives the rows of the conversations in this range; ``held``: the bytes that each file has before
+    them. ``use_reference``: makes ``encode`` use the reference encoder from then on; called when
+    the fast one was found wrong.
     """
 
     kind: str
@@ -45,7 +46,7 @@ class CacheSpec:
     files: Sequence[str]
     total: int
     batch: int
-    encode: Callable[[int, int], CacheRows]
+    encode: Callable[[int, int, Mapping[str, int]], CacheRows]
     use_reference: Callable[[], None]
 
 
@@ -139,7 +140,7 @@ def _encode(writer: GrowingFolder[Counts], spec: CacheSpec, options: CacheOption
     saved, ceiling = options.clock(), machine.MemoryCeiling()
     for start in range(writer.done, spec.total, spec.batch):
         stop = min(start + spec.batch, spec.total)
-        rows = spec.encode(start, stop)
+        rows = spec.encode(start, stop, {name: writer.size(name) for name in spec.files})
         for name in spec.files:
             writer.append(name, np.ascontiguousarray(rows.arrays[name]).data)
         writer.advance(stop, added(writer.details, rows.counts))

@@ -6,7 +6,7 @@ on the width of the windows that are cut from it, so its key has no width.
 
 import functools
 import logging
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from pipeline_lib import selection
 from pipeline_lib.chat.mixture import Mixture
@@ -26,13 +26,13 @@ from pipeline_lib.token_caches.fitted import (
     check_over_length,
 )
 from pipeline_lib.token_caches.layout import STREAM, Kind, row_files
+from pipeline_lib.token_caches.row_cache import RowCache, fit_rows
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 BATCHES: dict[Kind, int] = {"pretrain": 2_000, "sft": 500, "dpo": 500}
 """Conversations in one write batch."""
 DOCUMENT = "document"
-REAL, MADE = "real pairs", "made pairs"
 NOT_REAL = "no real pair"
 Pairs = Literal["real", "all"]
 Coding = tuple[Tokenizer, ChatFormat]
@@ -84,24 +84,25 @@ def sft_cache(
     limit: int = -1,
     documents: bool = False,
     form: ChatFormat | None = None,
-) -> Cache:
-    """Rows of ``max_len`` tokens (ids, loss mask, length), one for each conversation that fits.
+) -> RowCache:
+    """Rows (ids, loss mask) of all conversations, and which of them fit ``max_len``.
 
-    ``over_length``: the rule for longer conversations (see ``rows``). ``limit``: use a seeded
+    ``over_length``: the rule for longer conversations (see ``fitting``). ``limit``: use a seeded
     sample of the conversations; -1 uses all. ``documents``: whether texts that answer nobody are
     used as well; they are counted either way. ``form``: as for ``pretrain_cache``.
     """
     form = form or chat_format(tokenizer)
-    key = _row_key("sft", conversations, (tokenizer, form), max_len, over_length, limit)
+    fit = _Width(max_len, over_length)
+    key = _row_key("sft", conversations, (tokenizer, form), fit, limit)
     key["documents"] = documents
 
     def left_out(rows: Rows) -> dict[str, Flags]:
         return {} if documents else {DOCUMENT: conversations.documents(rows)}
 
-    def fit(coder: Coder, batch: ConversationBatch) -> Fitted:
-        return coder.sft(batch, max_len, over_length)
+    def make(coder: Coder, batch: ConversationBatch) -> Fitted:
+        return coder.sft(batch, fit.at_build)
 
-    return _row_cache("sft", options, conversations, (tokenizer, form), key, (left_out, fit))
+    return _row_cache("sft", options, conversations, (tokenizer, form), key, fit, (left_out, make))
 
 
 def dpo_cache(
@@ -114,15 +115,16 @@ def dpo_cache(
     limit: int = -1,
     pairs: Pairs = "all",
     form: ChatFormat | None = None,
-) -> Cache:
-    """Two rows of ``max_len`` tokens for each pair, chosen and rejected, with the same prompt.
+) -> RowCache:
+    """Two rows for each pair, chosen and rejected, with the same prompt; and which fit ``max_len``.
 
     A real pair of a source is used and counted. For other conversations the rejected answer is the
     last assistant turn with its words in other places; ``pairs="real"`` leaves them out.
     ``over_length``, ``limit`` and ``form`` as for ``sft_cache``.
     """
     form = form or chat_format(tokenizer)
-    key = _row_key("dpo", conversations, (tokenizer, form), max_len, over_length, limit)
+    fit = _Width(max_len, over_length)
+    key = _row_key("dpo", conversations, (tokenizer, form), fit, limit)
     key["rejected"] = f"real (counted), else units shuffled, version {SYNTHETIC_VERSION}"
     if pairs not in get_args(Pairs):
         raise ValueError(f"pairs is {pairs!r}; expected one of {get_args(Pairs)}")
@@ -131,13 +133,12 @@ def dpo_cache(
     def left_out(rows: Rows) -> dict[str, Flags]:
         return {NOT_REAL: ~conversations.real_pairs(rows)} if pairs == "real" else {}
 
-    def fit(coder: Coder, batch: ConversationBatch) -> Fitted:
-        fitted = coder.dpo(with_rejected(batch), max_len, over_length)
-        real, kept = batch.prompt > 0, fitted.kept
-        flags = {**fitted.flags, REAL: kept & real, MADE: kept & ~real}
-        return fitted._replace(flags=flags, more=(real[fitted.owner],))
+    def make(coder: Coder, batch: ConversationBatch) -> Fitted:
+        made = coder.dpo(with_rejected(batch), fit.at_build)
+        made.records["real"] = batch.prompt[made.owner] > 0
+        return made
 
-    return _row_cache("dpo", options, conversations, (tokenizer, form), key, (left_out, fit))
+    return _row_cache("dpo", options, conversations, (tokenizer, form), key, fit, (left_out, make))
 
 
 def _key(kind: Kind, tokenizer: Tokenizer, form: ChatFormat) -> Key:
@@ -149,20 +150,26 @@ def _key(kind: Kind, tokenizer: Tokenizer, form: ChatFormat) -> Key:
     }
 
 
+class _Width(NamedTuple):
+    """The width of rows, and the rule for what is longer."""
+
+    max_len: int
+    over_length: OverLength
+
+    @property
+    def at_build(self) -> int | None:
+        """The width, where it decides what is stored."""
+        return self.max_len if self.over_length == "truncate_turns" else None
+
+
 def _row_key(
-    kind: Kind,
-    conversations: Conversations,
-    coding: Coding,
-    max_len: int,
-    over_length: OverLength,
-    limit: int,
+    kind: Kind, conversations: Conversations, coding: Coding, fit: _Width, limit: int
 ) -> Key:
-    check_over_length(over_length)
-    if max_len < 1:
-        raise ValueError(f"max_len is {max_len}; expected a number of tokens above 0")
+    check_over_length(fit.over_length)
+    if fit.max_len < 1:
+        raise ValueError(f"max_len is {fit.max_len}; expected a number of tokens above 0")
     return _key(kind, *coding) | {
-        "max_len": max_len,
-        "over_length": over_length,
+        "turns_dropped_to_fit": fit.at_build,
         "raw_fp": content_digest(conversations.fingerprints),
         "limit": limit,
         "limit_selects": f"seeded sample {selection.SELECTION_VERSION}",
@@ -175,27 +182,33 @@ def _row_cache(
     conversations: Conversations,
     coding: Coding,
     key: Key,
+    fit: _Width,
     rules: Rules,
-) -> Cache:
+) -> RowCache:
     count, limit = len(conversations), int(key["limit"])
-    order = functools.partial(selection.sample, count, limit, 0, "limit", kind)
-    names = tuple(file.name for file in row_files(kind, int(key["max_len"])).all)
-    encode = RowEncoder(conversations, order, *coding, names, rules)
-    total = selection.sample_size(count, limit)
+    order = functools.cache(functools.partial(selection.sample, count, limit, 0, "limit", kind))
+    files, total = row_files(kind), selection.sample_size(count, limit)
+    encode = RowEncoder(conversations, order, *coding, files, rules)
+    names = tuple(file.name for file in files.all)
     spec = CacheSpec(kind, key, names, total, BATCHES[kind], encode, encode.use_reference)
-    cache = open_or_build(options, spec)
-    _warn_of_losses(cache, kind)
+
+    def source_numbers(numbers: Rows) -> Rows:
+        return conversations.source_numbers(order()[numbers])
+
+    whole = open_or_build(options, spec)
+    sources = list(conversations.counts)
+    cache = fit_rows(options, whole, kind, sources, source_numbers, *fit)
+    _warn_of_losses(cache, fit)
     return cache
 
 
-def _warn_of_losses(cache: Cache, kind: Kind) -> None:
-    key = cache.record.key
+def _warn_of_losses(cache: RowCache, fit: _Width) -> None:
     for name, counts in cache.counts.items():
-        seen, lost = counts[SEEN], counts[TOO_LONG]
+        seen, lost = counts[SEEN], counts.get(TOO_LONG, 0)
         if lost > WARN_SHARE * seen:
-            other = " or choose over_length='truncate_turns'" * (key["over_length"] == "drop")
+            other = " or choose over_length='truncate_turns'" * (fit.over_length == "drop")
             _log.warning(
                 "%s: %s of %s conversations of %s are longer than max_len %s and were left out; "
                 "raise max_len%s",
-                *(kind, f"{lost:,}", f"{seen:,}", name, key["max_len"], other),
+                *(cache.kind, f"{lost:,}", f"{seen:,}", name, fit.max_len, other),
             )

@@ -7,7 +7,7 @@ from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.records import ROLES, TurnBatch
 from pipeline_lib.templates.chat_format import ChatML
 from pipeline_lib.templates.encoding import encode_turns, template_for
-from pipeline_lib.token_caches.fitted import Amounts, Fitted, OverLength, StreamIds
+from pipeline_lib.token_caches.fitted import Amounts, Fitted, StreamIds
 from pipeline_lib.token_caches.layout import without_loss
 from pipeline_lib.token_caches.rows import dpo_rows, sft_rows, unusable_rows
 from pipeline_lib.tokenization.tokenizer import Tokenizer
@@ -40,16 +40,16 @@ class ChatMLCoder:
         }
         return StreamIds(np.insert(ids, np.cumsum(sizes[usable]), self._template.eos), amounts)
 
-    def sft(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
+    def sft(self, batch: ConversationBatch, width: int | None) -> Fitted:
         """See ``Coder``."""
-        return sft_rows(self._template, self._limited(batch.turns), width, rule)
+        return sft_rows(self._template, self._limited(batch.turns), width)
 
-    def dpo(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
+    def dpo(self, batch: ConversationBatch, width: int | None) -> Fitted:
         """See ``Coder``."""
         rejected = np.diff(batch.rejected.offsets) > 0
         turns = self._limited(batch.turns)
         limited = batch._replace(turns=turns, rejected=self._limited(batch.rejected, rejected))
-        return dpo_rows(self._template, limited, width, rule)
+        return dpo_rows(self._template, limited, width)
 
     def _limited(self, turns: TurnBatch, rows: NDArray[np.bool_] | None = None) -> TurnBatch:
         """The turns with loss on the last message only; ChatML has no tool calls, so the last turn

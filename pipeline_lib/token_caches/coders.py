@@ -5,7 +5,7 @@ from typing import Protocol
 from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.templates.chat_format import ChatFormat, ChatML
 from pipeline_lib.token_caches.chatml_coder import ChatMLCoder
-from pipeline_lib.token_caches.fitted import Fitted, OverLength, StreamIds
+from pipeline_lib.token_caches.fitted import Fitted, StreamIds
 from pipeline_lib.token_caches.template_coder import TemplateCoder
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
@@ -21,13 +21,14 @@ class Coder(Protocol):
     def stream(self, batch: ConversationBatch) -> StreamIds:
         """All conversations, one after another."""
 
-    def sft(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
-        """One row for each sample that fits, if necessary after the rule has cut it."""
+    def sft(self, batch: ConversationBatch, width: int | None) -> Fitted:
+        """All samples, whole; with a width, without the oldest turns of those that are longer."""
 
-    def dpo(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
-        """Two rows for each pair that fits: one prompt, two continuations, which alone have loss.
+    def dpo(self, batch: ConversationBatch, width: int | None) -> Fitted:
+        """Two samples for each pair: one prompt, two continuations, which alone have loss.
 
-        ``batch`` has a rejected continuation for every conversation that can have one.
+        ``width`` as for ``sft``. ``batch`` has a rejected continuation for every conversation that
+        can have one.
         """
 
 

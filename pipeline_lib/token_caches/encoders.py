@@ -3,6 +3,7 @@
 import functools
 import logging
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,17 @@ from pipeline_lib.token_caches.build import CacheRows
 from pipeline_lib.token_caches.coders import Coder, coder_for
 from pipeline_lib.token_caches.counts import Counts, added, by_source
 from pipeline_lib.token_caches.fitted import REFUSED, Amounts, Fitted, Flags
-from pipeline_lib.token_caches.layout import STREAM
+from pipeline_lib.token_caches.layout import STREAM, RowFiles
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 SEEN = "conversations"
-KEPT = "kept"
 _SHOWN = 80
 _PIECE = 250  # conversations in one call of the encoder for the stream; documents may be long
 _log = logging.getLogger(__name__)
 
 Rows = NDArray[np.int64]
 Rules = tuple[Callable[[Rows], dict[str, Flags]], Callable[[Coder, ConversationBatch], Fitted]]
-"""Why some rows are left out unread, and how the others become rows of a cache."""
+"""Why some rows are left out unread, and how the others become samples."""
 
 
 class _Encoder:
@@ -84,7 +84,8 @@ class _Encoder:
 class StreamEncoder(_Encoder):
     """One text after another, each with an end token after it."""
 
-    def __call__(self, start: int, stop: int) -> CacheRows:
+    def __call__(self, start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
+        _ = held
         stream, counts = [np.empty(0, np.int32)], Counts()
         for first in range(start, stop, _PIECE):
             rows = self._rows(first, min(first + _PIECE, stop))
@@ -98,7 +99,7 @@ class StreamEncoder(_Encoder):
 
 
 class RowEncoder(_Encoder):
-    """Rows of one width for the conversations or pairs that fit."""
+    """Whole samples of conversations or pairs, with a record of each."""
 
     def __init__(
         self,
@@ -106,31 +107,26 @@ class RowEncoder(_Encoder):
         order: Callable[[], NDArray[np.int64]],
         tokenizer: Tokenizer,
         form: ChatFormat,
-        names: tuple[str, ...],
+        files: RowFiles,
         rules: Rules,
     ) -> None:
         super().__init__(conversations, order, tokenizer, form)
-        self._names, (self._left_out, self._fit) = names, rules
+        self._files, (self._left_out, self._make) = files, rules
 
-    def __call__(self, start: int, stop: int) -> CacheRows:
+    def __call__(self, start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
         rows = self._rows(start, stop)
         reasons = self._left_out(rows)
-        used = rows[~np.logical_or.reduce([np.zeros(len(rows), bool), *reasons.values()])]
+        places = np.flatnonzero(
+            ~np.logical_or.reduce([np.zeros(len(rows), bool), *reasons.values()])
+        )
+        used = rows[places]
         batch = self._conversations.read(used)
-        fitted = self._fit(self._coder, batch)
-        self._name_first(batch, used, fitted.flags)
-        rows_of = (fitted.ids, fitted.mask, fitted.lengths)
-        arrays: tuple[NDArray[np.generic], ...] = (*rows_of, *fitted.more)
-        amounts = {
-            "tokens": _by_conversation(fitted, fitted.lengths),
-            "trained": _by_conversation(fitted, fitted.mask),
-        }
+        made = self._make(self._coder, batch)
+        self._name_first(batch, used, made.flags)
+        records, ids = made.records, self._files.ids
+        records["end"] += held[ids.name] // ids.item_bytes
+        records["conversation"] = start + places[made.owner]
+        stored: list[NDArray[Any]] = [made.tokens.ids, made.tokens.mask, records]
+        arrays = {file.name: part for file, part in zip(self._files.all, stored, strict=True)}
         seen = self._counts(rows, {SEEN: np.ones(len(rows), np.int64), **reasons})
-        counts = self._counts(used, {**fitted.flags, KEPT: fitted.rows, **amounts})
-        return CacheRows(dict(zip(self._names, arrays, strict=True)), added(seen, counts))
-
-
-def _by_conversation(fitted: Fitted, rows: NDArray[np.signedinteger]) -> NDArray[np.int64]:
-    """The sums of the rows of each conversation; 0 for a conversation without a row."""
-    sums = rows.sum(axis=tuple(range(1, rows.ndim)))
-    return np.bincount(fitted.owner, sums, fitted.conversations).astype(np.int64)
+        return CacheRows(arrays, added(seen, self._counts(used, made.flags)))

@@ -35,32 +35,43 @@ class StreamIds(NamedTuple):
     amounts: Amounts
 
 
-class Fitted(NamedTuple):
-    """Rows of one width, and the outcome of every conversation of the batch.
+class SampleTokens(NamedTuple):
+    """Tokens of samples, one after another. A group is one sample, or the two of a pair.
 
-    ``ids`` (int32) and ``mask`` (int8): ``[rows, width]`` (DPO: ``[rows, 2, width]``, chosen, then
-    rejected). ``lengths`` (int32): ``[rows]`` (``[rows, 2]``). ``owner`` (int64): the conversation
-    of each row, out of ``conversations``. ``flags``: reason -> for each conversation, whether it
-    holds, or for how many of its rows. ``more``: what is stored of each row beside these.
+    ``ids`` (int32), ``mask`` (int8). ``bounds`` (int64): sample ``i`` has the places
+    ``bounds[i]:bounds[i + 1]``. ``sides``: samples in a group.
     """
 
     ids: Ids
     mask: Mask
-    lengths: NDArray[np.int32]
+    bounds: Places
+    sides: int
+
+    @property
+    def sizes(self) -> Places:
+        """Tokens of each sample: ``[groups, sides]``."""
+        return np.diff(self.bounds).reshape(-1, self.sides)
+
+
+class Fitted(NamedTuple):
+    """Samples to be stored, and the outcome of every conversation of the batch.
+
+    ``tokens``: the samples. ``records``: one for each group (see ``RowFiles``), whose ends count
+    from the first token here. ``owner`` (int64): the conversation of each group, out of
+    ``conversations``. ``flags``: reason -> for each conversation, whether it holds, or for how many
+    of its groups.
+    """
+
+    tokens: SampleTokens
+    records: NDArray[np.void]
     owner: Places
     conversations: int
     flags: Amounts
-    more: tuple[Flags, ...] = ()
 
     @property
     def kept(self) -> Flags:
-        """Whether each conversation has a row."""
-        return self.rows > 0
-
-    @property
-    def rows(self) -> Places:
-        """The number of rows of each conversation."""
-        return np.bincount(self.owner, minlength=self.conversations).astype(np.int64)
+        """Whether each conversation has a sample."""
+        return np.bincount(self.owner, minlength=self.conversations) > 0
 
 
 def check_over_length(rule: str) -> None:

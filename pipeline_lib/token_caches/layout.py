@@ -1,18 +1,19 @@
-"""The files of each kind of token cache: their names, dtypes and shapes.
+"""The files of each kind of token cache: their names and dtypes.
 
-    pretrain   pretrain_tokens.bin                     int32, one stream; an end token ends a text
-    sft        sft_ids.bin  sft_mask.bin  sft_len.bin  int32, int8, int32; a row per conversation
-    dpo        dpo_ids.bin  dpo_mask.bin  dpo_len.bin  the same; two rows per pair: chosen, rejected
-               dpo_real.bin                            int8, one per pair: 1 real, 0 made
+    pretrain   pretrain_tokens.bin                      int32, one stream; an end token ends a text
+    sft        sft_ids.bin  sft_mask.bin  sft_rows.bin  int32, int8: rows one after another, without
+                                                        padding; a record for each row
+    dpo        dpo_ids.bin  dpo_mask.bin  dpo_rows.bin  the same; two rows and one record for each
+                                                        pair: chosen, then rejected
+    fit-sft, fit-dpo  fitting.bin                       uint32: the numbers of the records that fit
+                                                        one ``max_len``
 
-Ids and masks are ``max_len`` wide. ``len`` is the number of real tokens in a row; the rest is
-padding. In a stream every token has loss, except those of turns that are not to be learned: their
-ids are stored as ``-1 - id``. The writer, the datasets and the preflight all use these definitions.
+In a stream every token has loss, except those of turns that are not to be learned: their ids are
+stored as ``-1 - id``. The writer, the datasets and the preflight all use these definitions.
 """
 
-import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,50 +23,71 @@ Kind = Literal["pretrain", "sft", "dpo"]
 
 @dataclass(frozen=True)
 class FileLayout:
-    """A file of rows of numbers with one little-endian dtype; each row has ``shape``."""
+    """A file of numbers of one little-endian dtype, or of records."""
 
     name: str
-    dtype: str
-    shape: tuple[int, ...] = ()
+    dtype: np.dtype[Any]
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of one row."""
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+    def item_bytes(self) -> int:
+        """Bytes of one number or record."""
+        return self.dtype.itemsize
 
 
 @dataclass(frozen=True)
 class RowFiles:
-    """The files of a cache of rows; the rows with the same number belong together."""
+    """The files of a cache of rows.
+
+    A record has for each of its ``sides`` the place behind its last token (``end``), the first
+    token with loss in it (``first``), and how many these are (``trained``); the number of its
+    ``conversation`` in the order of the cache; and for a pair the first token at which its sides
+    differ (``differs``), and whether both answers come from the data set (``real``).
+    """
 
     ids: FileLayout
     mask: FileLayout
-    lengths: FileLayout
-    real: FileLayout | None = None
+    records: FileLayout
+    sides: int
+
+    @property
+    def token_bytes(self) -> int:
+        """Bytes of one token."""
+        return self.ids.item_bytes + self.mask.item_bytes
+
+    @property
+    def record_bytes(self) -> int:
+        """Bytes of a row or pair beside its tokens, where it fits."""
+        return self.records.item_bytes + FITTING.item_bytes
 
     @property
     def all(self) -> tuple[FileLayout, ...]:
-        """The files in the order in which rows are written."""
-        real = () if self.real is None else (self.real,)
-        return (self.ids, self.mask, self.lengths, *real)
-
-    @property
-    def row_bytes(self) -> int:
-        """Bytes of one row in all files."""
-        return sum(file.row_bytes for file in self.all)
+        """The files in the order in which they are written."""
+        return (self.ids, self.mask, self.records)
 
 
-STREAM = FileLayout("pretrain_tokens.bin", "<i4")
+STREAM = FileLayout("pretrain_tokens.bin", np.dtype("<i4"))
+FITTING = FileLayout("fitting.bin", np.dtype("<u4"))
 
 
-def row_files(kind: Kind, max_len: int) -> RowFiles:
-    """The files of an ``sft`` or ``dpo`` cache with rows of ``max_len`` tokens."""
-    sides = (2,) if kind == "dpo" else ()
+def record_dtype(sides: int) -> np.dtype[np.void]:
+    """The record of a row (one side) or of a pair (two)."""
+    fields: list[Any] = [
+        ("end", "<i8", (sides,)),
+        ("first", "<i4", (sides,)),
+        ("trained", "<i4", (sides,)),
+        ("conversation", "<u4"),
+    ]
+    return np.dtype([*fields, *([("differs", "<i4"), ("real", "?")] if sides == 2 else [])])
+
+
+def row_files(kind: Kind) -> RowFiles:
+    """The files of an ``sft`` or ``dpo`` cache."""
+    sides = 2 if kind == "dpo" else 1
     return RowFiles(
-        FileLayout(f"{kind}_ids.bin", "<i4", (*sides, max_len)),
-        FileLayout(f"{kind}_mask.bin", "<i1", (*sides, max_len)),
-        FileLayout(f"{kind}_len.bin", "<i4", sides),
-        FileLayout("dpo_real.bin", "<i1") if kind == "dpo" else None,
+        FileLayout(f"{kind}_ids.bin", np.dtype("<i4")),
+        FileLayout(f"{kind}_mask.bin", np.dtype("<i1")),
+        FileLayout(f"{kind}_rows.bin", record_dtype(sides)),
+        sides,
     )
 
 

@@ -1,11 +1,10 @@
-"""Encoded turns to rows of one width, for SFT and DPO, with a rule for longer conversations.
+"""Encoded turns to samples, for SFT and DPO.
 
-    drop            a conversation over the width is left out (the default)
-    truncate_turns  its oldest turns are dropped, up to a user turn; the system turn stays
-    truncate_right  its end is cut off
+With a width, the oldest turns of what is longer are dropped, up to a user turn; the system turn
+stays. Without one, samples are stored whole, whatever their length.
 
-A conversation without a trained token in its row is always left out, whether none of its turns is
-to be learned or a cut left none. Every reason is counted.
+A conversation without a trained token is always left out, whether none of its turns is to be
+learned or dropping turns left none. Every reason is counted.
 """
 
 import numpy as np
@@ -15,7 +14,6 @@ from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.records import ROLES, TurnBatch
 from pipeline_lib.templates.encoding import (
     UNUSABLE,
-    Ids,
     Mask,
     Places,
     Template,
@@ -24,8 +22,6 @@ from pipeline_lib.templates.encoding import (
     spans,
 )
 from pipeline_lib.token_caches.fitted import (
-    CUT,
-    EQUAL,
     NO_OTHER_ORDER,
     NO_PROMPT,
     NO_TARGET,
@@ -33,43 +29,50 @@ from pipeline_lib.token_caches.fitted import (
     TOO_LONG,
     Fitted,
     Flags,
-    OverLength,
+    SampleTokens,
 )
+from pipeline_lib.token_caches.sample_rows import to_store
 
 _SYSTEM, _USER = ROLES.index("system"), ROLES.index("user")
 
 
-def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength) -> Fitted:
-    """One row for each conversation that fits, if necessary after the rule has cut it."""
+def sft_rows(template: Template, batch: TurnBatch, width: int | None = None) -> Fitted:
+    """One sample for each conversation; with a width, for each that fits or can be made to."""
     tokens = encode_turns(template, batch)
     offsets = batch.offsets
     owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     unusable, usable = unusable_rows(tokens, owner, len(offsets) - 1)
-    over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
-    keep_turn = np.ones(len(batch.roles), bool)
     learned = _sums(tokens.mask, tokens.bounds[offsets]) > 0
-    if rule == "truncate_turns":
-        kept = ~over
+    keep_turn = np.ones(len(batch.roles), bool)
+    over, fits = np.zeros_like(usable), np.ones_like(usable)
+    if width is not None:
+        over = tokens.bounds[offsets[1:]] - tokens.bounds[offsets[:-1]] > width
         for row in np.flatnonzero(over).tolist():
             first, last = int(offsets[row]), int(offsets[row + 1]) - 1
             room = width - int(np.diff(tokens.bounds)[last])
-            kept[row] = _drop_oldest(tokens, batch.roles, (first, last), room, keep_turn)
-    else:
-        kept = ~over if rule == "drop" else np.ones_like(over)
-    kept &= usable
-    turns = np.flatnonzero(keep_turn & kept[owner])
-    ids, mask, lengths = _rows(template, tokens, turns, owner[turns], len(over), width)
-    trained = mask.any(axis=1)
-    flags = {
-        **unusable,
-        NOTHING: usable & ~learned,
-        TOO_LONG: usable & learned & ~kept,
-        CUT: over & kept & trained,
-        NO_TARGET: learned & kept & ~trained,
-    }
-    kept &= trained
-    owners = np.flatnonzero(kept)
-    return Fitted(ids[kept], mask[kept], lengths[kept], owners, len(kept), flags)
+            fits[row] = _drop_oldest(tokens, batch.roles, (first, last), room, keep_turn)
+    turns = np.flatnonzero(keep_turn & fits[owner])
+    samples = _samples(tokens, turns, owner[turns], len(usable), 1)
+    return _fitted(samples, (usable, learned, fits, over), unusable, width)
+
+
+def _fitted(
+    samples: SampleTokens,
+    outcome: tuple[Flags, Flags, Flags, Flags],
+    flags: dict[str, Flags],
+    width: int | None,
+) -> Fitted:
+    """``outcome`` of each conversation: it is usable, learned before turns were dropped, fits, and
+    was over the width."""
+    usable, learned, fits, over = outcome
+    stored = to_store(samples, usable & learned & fits, over, width)
+    lost = {NO_TARGET: stored.flags.pop(NOTHING)} if width is not None else {}
+    stored.flags.pop(NOTHING, None)
+    found = {**flags, NOTHING: usable & ~learned, **stored.flags, **lost}
+    if width is not None:
+        found[TOO_LONG] = usable & learned & ~fits
+    owner = np.flatnonzero(stored.kept)
+    return Fitted(stored.tokens, stored.records, owner, len(usable), found)
 
 
 def unusable_rows(tokens: TokenTurns, owner: Places, count: int) -> tuple[dict[str, Flags], Flags]:
@@ -89,11 +92,11 @@ def unusable_rows(tokens: TokenTurns, owner: Places, count: int) -> tuple[dict[s
     return flags, usable
 
 
-def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
-    """Two rows for each pair: one prompt, two continuations, loss only on the continuations.
+def dpo_rows(template: Template, batch: ConversationBatch, width: int | None = None) -> Fitted:
+    """Two samples for each pair: one prompt, two continuations, loss only on the continuations.
 
     ``batch`` has a rejected continuation for every conversation that can have one. A prompt is
-    encoded once, and both rows use its ids.
+    encoded once, and both samples use its ids.
     """
     both = _joined(batch)
     tokens = encode_turns(template, both)
@@ -102,37 +105,23 @@ def dpo_rows(template: Template, batch: ConversationBatch, width: int, rule: Ove
     has_prompt, has_rejected = batch.prompt > 0, np.diff(batch.rejected.offsets) > 0
     learned = _learned_pairs(tokens, batch)
     unusable, sound = unusable_rows(tokens, owner, len(has_prompt))
-    usable = sound & has_prompt & has_rejected & learned
+    pairs = sound & has_prompt & has_rejected
     keep_turn = np.ones(len(both.roles), bool)
-    over, kept = _fit_pairs(tokens, both, batch, (usable, keep_turn), width, rule)
-    takes, own = keep_turn & kept[owner], np.arange(len(owner)) < len(batch.turns.roles)
-    sides = []
-    for side in (takes & own, takes & (is_prompt | ~own)):
-        turns = np.flatnonzero(side)
-        turns = turns[np.argsort(owner[turns], kind="stable")]  # prompt before continuation
-        sides.append(_rows(template, tokens, turns, owner[turns], len(kept), width))
-    (ids, mask, lengths), (ids_r, mask_r, lengths_r) = sides
-    learns = mask.any(axis=1) & mask_r.any(axis=1)
-    differs = (ids != ids_r).any(axis=1) | (lengths != lengths_r)
-    good = kept & learns & differs
+    over, fits = np.zeros_like(sound), np.ones_like(sound)
+    if width is not None:
+        over, fits = _fit_pairs(tokens, both, batch, (pairs & learned, keep_turn), width)
+    takes, own = keep_turn & fits[owner], np.arange(len(owner)) < len(batch.turns.roles)
+    sides = [np.flatnonzero(side) for side in (takes & own, takes & (is_prompt | ~own))]
+    turns = np.concatenate(sides)
+    sample = np.concatenate([2 * owner[sides[0]], 2 * owner[sides[1]] + 1])
+    order = np.argsort(sample, kind="stable")  # prompt before continuation
+    samples = _samples(tokens, turns[order], sample[order], 2 * len(pairs), 2)
     flags = {
         **unusable,
         NO_PROMPT: sound & ~has_prompt,
         NO_OTHER_ORDER: sound & has_prompt & ~has_rejected,
-        NOTHING: sound & has_prompt & has_rejected & ~learned,
-        TOO_LONG: usable & ~kept,
-        CUT: over & good,
-        NO_TARGET: kept & ~learns,
-        EQUAL: kept & learns & ~differs,
     }
-    return Fitted(
-        np.stack([ids, ids_r], axis=1)[good],
-        np.stack([mask, mask_r], axis=1)[good],
-        np.stack([lengths, lengths_r], axis=1)[good],
-        np.flatnonzero(good),
-        len(good),
-        flags,
-    )
+    return _fitted(samples, (pairs, learned, fits, over), flags, width)
 
 
 def _fit_pairs(
@@ -141,9 +130,8 @@ def _fit_pairs(
     batch: ConversationBatch,
     flags: tuple[Flags, Flags],
     width: int,
-    rule: OverLength,
 ) -> tuple[Flags, Flags]:
-    """Which pairs are over the width, and which are kept; unmarks dropped turns in ``flags[1]``."""
+    """Which pairs are over the width, and which fit; unmarks dropped turns in ``flags[1]``."""
     usable, keep_turn = flags
     first = batch.turns.offsets[:-1]
     answer = tokens.bounds[first + batch.prompt]
@@ -151,15 +139,12 @@ def _fit_pairs(
     rejected = np.diff(tokens.bounds[len(batch.turns.roles) + batch.rejected.offsets])
     longest = np.maximum(chosen, rejected)
     over = usable & (answer - tokens.bounds[first] + longest > width)
-    if rule == "truncate_right":
-        return over, usable
-    kept = usable & ~over
-    if rule == "truncate_turns":
-        for row in np.flatnonzero(over).tolist():
-            prompt = (int(first[row]), int(first[row]) + int(batch.prompt[row]))
-            room = width - int(longest[row])
-            kept[row] = _drop_oldest(tokens, both.roles, prompt, room, keep_turn)
-    return over, kept
+    fits = ~over
+    for row in np.flatnonzero(over).tolist():
+        prompt = (int(first[row]), int(first[row]) + int(batch.prompt[row]))
+        room = width - int(longest[row])
+        fits[row] = _drop_oldest(tokens, both.roles, prompt, room, keep_turn)
+    return over, fits
 
 
 def _learned_pairs(tokens: TokenTurns, batch: ConversationBatch) -> Flags:
@@ -219,19 +204,12 @@ def _drop_oldest(
     return False
 
 
-def _rows(
-    template: Template, tokens: TokenTurns, turns: Places, rows: Places, count: int, width: int
-) -> tuple[Ids, Mask, NDArray[np.int32]]:
-    """Padded rows from turns that are sorted by row, cut at the width."""
+def _samples(
+    tokens: TokenTurns, turns: Places, samples: Places, count: int, sides: int
+) -> SampleTokens:
+    """The samples that turns make, which are sorted by the number of their sample."""
     sizes = np.diff(tokens.bounds)[turns]
-    lengths = np.bincount(rows, sizes, count).astype(np.int64)
     places = spans(tokens.bounds[turns], sizes)
-    if (lengths > width).any():
-        place_in_row = spans(np.zeros(count, np.int64), lengths)
-        places = places[place_in_row < width]
-        lengths = np.minimum(lengths, width)
-    there = np.arange(width) < lengths[:, None]
-    ids = np.full((count, width), template.pad, np.int32)
-    mask = np.zeros((count, width), np.int8)
-    ids[there], mask[there] = tokens.ids[places], tokens.mask[places]
-    return ids, mask, lengths.astype(np.int32)
+    lengths = np.bincount(samples, sizes, count).astype(np.int64)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    return SampleTokens(tokens.ids[places], tokens.mask[places], bounds, sides)

@@ -1,7 +1,8 @@
-"""Encoded samples to rows of one width. Pure.
+"""Encoded samples to what is stored of them. Pure.
 
-A group is one sample, or the two of a pair. The rules for what is over the width are those of
-``rows``; dropping turns happens before, because the template has to write what is left anew.
+Samples are stored whole, whatever their length: what fits a width is told when they are read (see
+``fitting``). Only where turns are dropped to make a sample fit is the width known here, because the
+template has to write what is left anew.
 """
 
 from typing import NamedTuple
@@ -9,115 +10,111 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline_lib.templates.encoding import Ids, Mask, Places, spans
+from pipeline_lib.templates.encoding import Places, spans
 from pipeline_lib.token_caches.fitted import (
     CUT,
     EQUAL,
-    NO_TARGET,
     NOTHING,
     REFUSED,
     TOO_LONG,
     Flags,
-    OverLength,
+    SampleTokens,
 )
+from pipeline_lib.token_caches.layout import record_dtype
 
 PROMPTS_DIFFER = f"{REFUSED}the prompt is written otherwise on the two sides"
 
 
-class SampleTokens(NamedTuple):
-    """Tokens of samples, one after another, ``sides`` samples to a group.
+class StoredGroups(NamedTuple):
+    """What is stored of the groups that are ``kept``, and the outcome of every group.
 
-    ``ids`` (int32), ``mask`` (int8). ``bounds`` (int64): sample ``i`` has the places
-    ``bounds[i]:bounds[i + 1]``.
+    ``flags``: reason -> whether it holds for each group.
     """
 
-    ids: Ids
-    mask: Mask
-    bounds: Places
-    sides: int
-
-    @property
-    def sizes(self) -> Places:
-        """Tokens of each sample: ``[groups, sides]``."""
-        return np.diff(self.bounds).reshape(-1, self.sides)
-
-    @property
-    def learned(self) -> Flags:
-        """Whether loss falls on each side of a group."""
-        sums = np.concatenate([[0], np.cumsum(self.mask, dtype=np.int64)])[self.bounds]
-        learned: Flags = np.all(np.diff(sums).reshape(-1, self.sides) > 0, axis=1)
-        return learned
-
-
-class GroupRows(NamedTuple):
-    """Rows of the groups that are ``kept``, and the outcome of every group.
-
-    ``ids`` (int32) and ``mask`` (int8): ``[rows, sides, width]``. ``lengths`` (int32): ``[rows,
-    sides]``. ``flags``: reason -> whether it holds for each group.
-    """
-
-    ids: Ids
-    mask: Mask
-    lengths: NDArray[np.int32]
+    tokens: SampleTokens
+    records: NDArray[np.void]
     kept: Flags
     flags: dict[str, Flags]
 
 
-def fit(
-    tokens: SampleTokens, usable: Flags, cut: Flags, width: int, rule: OverLength, pad: int
-) -> GroupRows:
-    """Rows for the usable groups that fit. ``cut``: the groups that have lost turns already."""
-    learns = usable & tokens.learned
-    over: Flags = np.any(tokens.sizes > width, axis=1)
-    fits = learns & (~over | (rule == "truncate_right"))
-    ids, mask, lengths = _padded(tokens, fits, width, pad)
-    target: Flags = np.all(mask.max(axis=2, initial=0) > 0, axis=1)
-    same, equal = np.ones(len(ids), bool), np.zeros(len(ids), bool)
+def to_store(
+    tokens: SampleTokens, usable: Flags, cut: Flags | None = None, width: int | None = None
+) -> StoredGroups:
+    """The usable groups that teach something.
+
+    ``cut``: the groups that have lost turns, so that they fit ``width``.
+    """
+    records = _records(tokens)
+    learns = usable & np.all(records["trained"] > 0, axis=1)
+    over = np.zeros(len(records), bool) if width is None else _over(tokens, width)
+    good = learns & ~over
+    flags = {NOTHING: usable & ~learns}
+    if width is not None and cut is not None:
+        flags |= {TOO_LONG: learns & over, CUT: good & cut}
     if tokens.sides == 2:
-        same, equal = _same_prompts(ids, mask), np.all(ids[:, 0] == ids[:, 1], axis=1)
-    good = target & same & ~equal
-    flags = {
-        NOTHING: usable & ~learns,
-        TOO_LONG: learns & ~fits,
-        CUT: (over | cut) & _spread(good, fits),
-        NO_TARGET: _spread(~target, fits),
-        PROMPTS_DIFFER: _spread(target & ~same, fits),
-        EQUAL: _spread(target & same & equal, fits),
-    }
-    if tokens.sides == 1 or not flags[PROMPTS_DIFFER].any():
-        del flags[PROMPTS_DIFFER]
-    if tokens.sides == 1:
-        del flags[EQUAL]
-    return GroupRows(ids[good], mask[good], lengths[good], _spread(good, fits), flags)
+        same, equal = _same_prompts(records), records["differs"] == _NOWHERE
+        found = {PROMPTS_DIFFER: good & ~same, EQUAL: good & same & equal}
+        flags |= {why: which for why, which in found.items() if why == EQUAL or which.any()}
+        good &= same & ~equal
+    return StoredGroups(_only(tokens, good), _with_ends(tokens, records, good), good, flags)
 
 
-def _spread(values: Flags, there: Flags) -> Flags:
-    """Values of some groups as values of all; False for the others."""
-    spread = np.zeros(len(there), bool)
-    spread[there] = values
-    return spread
+_NOWHERE = np.iinfo(np.int32).max
 
 
-def _padded(
-    tokens: SampleTokens, groups: Flags, width: int, pad: int
-) -> tuple[Ids, Mask, NDArray[np.int32]]:
-    """The rows of some groups, cut at the width."""
-    chosen = np.flatnonzero(np.repeat(groups, tokens.sides))
-    lengths = np.minimum(np.diff(tokens.bounds)[chosen], width)
-    places = spans(tokens.bounds[chosen], lengths)
-    there = np.arange(width) < lengths[:, None]
-    ids = np.full((len(chosen), width), pad, np.int32)
-    mask = np.zeros((len(chosen), width), np.int8)
-    ids[there], mask[there] = tokens.ids[places], tokens.mask[places]
-    shape = (len(chosen) // tokens.sides, tokens.sides, width)
-    sizes = lengths.astype(np.int32).reshape(-1, tokens.sides)
-    return ids.reshape(shape), mask.reshape(shape), sizes
+def _over(tokens: SampleTokens, width: int) -> Flags:
+    return np.any(tokens.sizes > width, axis=1)  # type: ignore[no-any-return]
 
 
-def _same_prompts(ids: Ids, mask: Mask) -> Flags:
-    """For each pair, whether its sides are equal up to the first place with loss."""
-    first = mask.argmax(axis=2)
-    before = np.arange(ids.shape[2]) < first[:, :1]
-    differs: Flags = np.any(before & (ids[:, 0] != ids[:, 1]), axis=1)
-    same: Flags = (first[:, 0] == first[:, 1]) & ~differs
+def _records(tokens: SampleTokens) -> NDArray[np.void]:
+    """A record of each group, without ends and conversation."""
+    sizes = tokens.sizes
+    records = np.zeros(len(sizes), record_dtype(tokens.sides))
+    sums = np.concatenate([[0], np.cumsum(tokens.mask, dtype=np.int64)])
+    trained = np.flatnonzero(tokens.mask)
+    starts = tokens.bounds[:-1]
+    place = np.searchsorted(trained, starts)
+    first = np.append(trained, len(tokens.mask))[place] - starts
+    records["trained"] = np.diff(sums[tokens.bounds]).reshape(sizes.shape)
+    records["first"] = np.minimum(first.reshape(sizes.shape), sizes)
+    if tokens.sides == 2:
+        records["differs"] = _first_differences(tokens)
+    return records
+
+
+def _first_differences(tokens: SampleTokens) -> NDArray[np.int32]:
+    """For each pair the first token at which its sides differ; ``_NOWHERE`` if they are equal."""
+    sizes, starts = tokens.sizes, tokens.bounds[:-1].reshape(-1, 2)
+    common = sizes.min(axis=1)
+    one, other = (spans(starts[:, side], common) for side in (0, 1))
+    unequal = np.flatnonzero(tokens.ids[one] != tokens.ids[other])
+    begins = np.cumsum(common) - common
+    place = np.append(unequal, one.size + 1)[np.searchsorted(unequal, begins)] - begins
+    found = np.where(place < common, place, common)
+    equal = (found == sizes[:, 0]) & (found == sizes[:, 1])
+    return np.where(equal, _NOWHERE, found).astype(np.int32)
+
+
+def _same_prompts(records: NDArray[np.void]) -> Flags:
+    """For each pair, whether its sides are equal up to the first token with loss."""
+    first = records["first"]
+    same: Flags = (first[:, 0] == first[:, 1]) & (records["differs"] >= first[:, 0])
     return same
+
+
+def _only(tokens: SampleTokens, groups: Flags) -> SampleTokens:
+    """The tokens of some groups."""
+    if groups.all():
+        return tokens
+    chosen = np.repeat(groups, tokens.sides)
+    sizes = np.diff(tokens.bounds)
+    there = np.repeat(chosen, sizes)
+    bounds = np.concatenate([[0], np.cumsum(sizes[chosen])]).astype(np.int64)
+    return SampleTokens(tokens.ids[there], tokens.mask[there], bounds, tokens.sides)
+
+
+def _with_ends(tokens: SampleTokens, records: NDArray[np.void], groups: Flags) -> NDArray[np.void]:
+    found = records[groups]
+    ends: Places = np.cumsum(tokens.sizes[groups].ravel())
+    found["end"] = ends.reshape(-1, tokens.sides)
+    return found

@@ -14,12 +14,12 @@ from pipeline_lib.token_caches.fitted import (
     Amounts,
     Fitted,
     Flags,
-    OverLength,
+    SampleTokens,
     StreamIds,
 )
 from pipeline_lib.token_caches.layout import without_loss
 from pipeline_lib.token_caches.sample_batches import MadeSamples, SampleReader, talks_of
-from pipeline_lib.token_caches.sample_rows import SampleTokens, fit
+from pipeline_lib.token_caches.sample_rows import to_store
 from pipeline_lib.tokenization.tokenizer import Tokenizer
 
 SAMPLES = "samples"
@@ -72,7 +72,7 @@ class TemplateCoder:
                 ends[number] = without_loss(ends[number : number + 1])[0]
         return ids, ends
 
-    def sft(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
+    def sft(self, batch: ConversationBatch, width: int | None) -> Fitted:
         """See ``Coder``."""
         talks = talks_of(batch.turns)
 
@@ -80,11 +80,9 @@ class TemplateCoder:
             return maker.samples(talks[number])
 
         made = self._reader.read(batch.turns, range(len(talks)), make)
-        fitted = self._fitted(made, 1, width, rule)
-        ids, mask, lengths = fitted.ids[:, 0], fitted.mask[:, 0], fitted.lengths[:, 0]
-        return fitted._replace(ids=ids, mask=mask, lengths=lengths)
+        return self._fitted(made, 1, width)
 
-    def dpo(self, batch: ConversationBatch, width: int, rule: OverLength) -> Fitted:
+    def dpo(self, batch: ConversationBatch, width: int | None) -> Fitted:
         """See ``Coder``."""
         talks, rejected = talks_of(batch.turns), talks_of(batch.rejected)
         has_rejected = np.diff(batch.rejected.offsets) > 0
@@ -96,7 +94,7 @@ class TemplateCoder:
 
         pairs = np.flatnonzero((batch.prompt > 0) & has_rejected)
         made = self._reader.read(batch.turns, pairs.tolist(), make)
-        fitted = self._fitted(made, 2, width, rule)
+        fitted = self._fitted(made, 2, width)
         flags = {
             NO_PROMPT: batch.prompt == 0,
             NO_OTHER_ORDER: (batch.prompt > 0) & ~has_rejected,
@@ -104,23 +102,22 @@ class TemplateCoder:
         }
         return fitted._replace(flags=flags)
 
-    def _fitted(self, made: MadeSamples, sides: int, width: int, rule: OverLength) -> Fitted:
-        cut = np.zeros(len(made.samples) // sides, bool)
-        if rule == "truncate_turns":
-            cut = self._reader.shortened(made, sides, width)
+    def _fitted(self, made: MadeSamples, sides: int, width: int | None) -> Fitted:
+        cut = None if width is None else self._reader.shortened(made, sides, width)
         encoded = self._reader.encode(made.samples)
         unusable, usable = _unusable(encoded, sides)
         mask: Mask = (encoded.turns != NO_TURN).astype(np.int8)
-        tokens = SampleTokens(encoded.ids, mask, encoded.bounds, sides)
-        rows = fit(tokens, usable, cut, width, rule, self._pad)
+        stored = to_store(
+            SampleTokens(encoded.ids, mask, encoded.bounds, sides), usable, cut, width
+        )
         flags: Amounts = {
             SAMPLES: made.by_conversation(np.ones(len(usable), np.int64), sides),
             **made.refused,
             **made.notes(encoded),
-            **_by_conversation(made, unusable | rows.flags, sides),
+            **_by_conversation(made, unusable | stored.flags, sides),
         }
-        owner = np.array(made.owner[::sides], np.int64)[rows.kept]
-        return Fitted(rows.ids, rows.mask, rows.lengths, owner, made.count, flags)
+        owner = np.array(made.owner[::sides], np.int64)[stored.kept]
+        return Fitted(stored.tokens, stored.records, owner, made.count, flags)
 
 
 def _by_conversation(made: MadeSamples, flags: dict[str, Flags], sides: int) -> Amounts:

@@ -18,8 +18,10 @@ from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.caches import Pairs, dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.counts import counts_table
 from pipeline_lib.token_caches.fitted import OverLength
-from pipeline_lib.token_caches.layout import STREAM, FileLayout, row_files
+from pipeline_lib.token_caches.layout import STREAM
+from pipeline_lib.token_caches.row_cache import RowCache
 from pipeline_lib.tokenization.tokenizer import Tokenizer
+from pipeline_lib.training.padded_rows import PaddedRows
 from pipeline_lib.training.token_dataset import Indices, TokenDataset
 
 IGNORED = -100
@@ -43,14 +45,12 @@ class CachedDataset(TokenDataset):
 
     missing: Mapping[str, str] = {}  # source that was asked for -> why it is not in here
 
-    def __init__(self, cache: Cache, max_len: int, unused: Mapping[str, int]) -> None:
+    cache: Cache | RowCache
+
+    def __init__(self, cache: Cache | RowCache, max_len: int, unused: Mapping[str, int]) -> None:
         self.cache, self.max_len = cache, max_len
         self.fingerprint = digest.of_json([cache.fingerprint, max_len])
         self._unused = {name: {UNUSED: rows} for name, rows in unused.items()}
-
-    def _mapped(self, file: FileLayout) -> MappedFile:
-        rows = self.cache.size(file.name) // file.row_bytes
-        return MappedFile(self.cache.path(file.name), file.dtype, (rows, *file.shape))
 
     def explain(self) -> str:
         """One line that says why the cache was used, continued or built."""
@@ -100,13 +100,14 @@ class PretrainDataset(CachedDataset):
         made = pretrain_cache(cache, used, tokenizer, limit=limit, form=chat_format)
         super().__init__(made, max_len, unused)
         self.missing = used.missing
-        self._windows = self._mapped(FileLayout(STREAM.name, STREAM.dtype, (max_len,)))
+        self._tokens = made.size(STREAM.name) // STREAM.item_bytes
+        windows = (self._tokens // max_len, max_len)
+        self._windows = MappedFile(made.path(STREAM.name), STREAM.dtype, windows)
 
     @property
     def unused_tokens(self) -> int:
         """Tokens after the last window."""
-        tokens = self.cache.size(STREAM.name) // STREAM.row_bytes
-        return tokens - len(self) * self.max_len
+        return self._tokens - len(self) * self.max_len
 
     def __len__(self) -> int:
         return self._windows.shape[0]
@@ -119,20 +120,19 @@ class PretrainDataset(CachedDataset):
 
 
 class RowDataset(CachedDataset):
-    """Rows of ``max_len`` tokens from a cache of ids, loss masks and lengths."""
+    """Rows of at most ``max_len`` tokens; padding is made when a batch is read."""
 
-    def __init__(self, cache: Cache, max_len: int, unused: Mapping[str, int]) -> None:
+    def __init__(self, cache: RowCache, max_len: int, unused: Mapping[str, int]) -> None:
         super().__init__(cache, max_len, unused)
-        files = row_files(cache.record.key["kind"], max_len)
-        self._ids, self._mask = self._mapped(files.ids), self._mapped(files.mask)
-        self._lengths = self._mapped(files.lengths)
+        self._rows = PaddedRows(cache, max_len)
 
     def __len__(self) -> int:
-        return self._ids.shape[0]
+        return len(self._rows)
 
     def lengths(self, rows: Indices) -> NDArray[np.int32]:
         """Tokens without padding of some rows, int32 ``[rows]``; of pairs ``[rows, 2]``."""
-        return np.asarray(self._lengths.array[rows], dtype=np.int32)
+        lengths = self._rows.lengths(np.asarray(rows, np.int64))
+        return lengths if lengths.shape[1] > 1 else lengths[:, 0]
 
 
 class SFTDataset(RowDataset):
@@ -179,8 +179,7 @@ class SFTDataset(RowDataset):
         self.missing = chosen.missing
 
     def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
-        ids, loss = _int64(self._ids, rows), _int64(self._mask, rows)
-        there = torch.arange(self.max_len) < _int64(self._lengths, rows)[:, None]
+        ids, loss, there = (torch.from_numpy(part[:, 0]) for part in self._rows.padded(rows))
         labels = ids.masked_fill(loss == 0, IGNORED)
         names = ("input_ids", "labels", "attention_mask", "loss_mask")
         return dict(zip(names, (ids, labels, there.long(), loss), strict=True))
@@ -222,18 +221,18 @@ class DPODataset(RowDataset):
         )
         super().__init__(made, max_len, unused)
         self.missing = chosen.missing
-        self._real = self._mapped(FileLayout("dpo_real.bin", "<i1"))
 
     def real(self, rows: Indices) -> NDArray[np.bool_]:
         """For some rows, whether both answers come from the data set: bool ``[rows]``.
 
         False where the rejected answer was made.
         """
-        return np.asarray(self._real.array[rows], dtype=bool)
+        return self._rows.records(rows)["real"].copy()
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
-        ids, mask = _int64(self._ids, rows), _int64(self._mask, rows)
-        return ids[:, 0], mask[:, 0], ids[:, 1], mask[:, 1]
+        ids, mask, _ = self._rows.padded(rows)
+        sides = (ids[:, 0], mask[:, 0], ids[:, 1], mask[:, 1])
+        return tuple(map(torch.from_numpy, sides))
 
 
 def _int64(file: MappedFile, rows: Indices) -> torch.Tensor:

@@ -38,7 +38,7 @@ def test_the_text_tells_the_conversations_where_the_rows_are_not_known() -> None
 def test_an_unknown_source_counts_as_nothing() -> None:
     found = amounts(Size("chat", None, None, None))
     assert found.stored == {"chat": 0}
-    assert found.rows == {"pretrain": 0, "sft": 0, "dpo": 0}
+    assert {*found.rows.values(), *found.tokens.values()} == {0}
 
 
 def test_of_a_tree_source_one_path_a_tree_is_stored() -> None:
@@ -53,12 +53,13 @@ def test_documents_make_no_pairs_and_rows_only_if_asked_for() -> None:
     left_out, asked_for = amounts(spec=article), amounts(spec=article, sft_documents=True)
     assert left_out.rows["dpo"] == asked_for.rows["dpo"] == left_out.rows["sft"] == 0
     assert asked_for.rows["sft"] == amounts().rows["sft"] == amounts().rows["dpo"] > 0
-    assert left_out.rows["pretrain"] == amounts().rows["pretrain"]
+    assert left_out.tokens["dpo"] == left_out.tokens["sft"] == 0
+    assert left_out.tokens["pretrain"] == amounts().tokens["pretrain"]
 
 
 def test_a_weight_of_0_leaves_nothing_in_any_dataset() -> None:
     none = amounts(weights={"chat": 0.0})
-    assert none.rows == {"pretrain": 0, "sft": 0, "dpo": 0}
+    assert {*none.rows.values(), *none.tokens.values()} == {0}
     assert none.stored == amounts().stored
 
 
@@ -71,13 +72,14 @@ def test_a_limit_leaves_its_share() -> None:
 
 def test_weights_multiply_the_pretraining_text_alone() -> None:
     once, twice = amounts(), amounts(weights={"chat": 2.0, "other": 9.0})
-    assert twice.rows["pretrain"] == pytest.approx(2 * once.rows["pretrain"], rel=0.01)
-    assert twice.rows["sft"] == once.rows["sft"] and twice.stored == once.stored
+    assert twice.tokens["pretrain"] == pytest.approx(2 * once.tokens["pretrain"], rel=0.01)
+    assert twice.rows == once.rows and twice.stored == once.stored
 
 
-def test_more_length_never_means_fewer_rows() -> None:
-    rows = [amounts(max_len=width).rows["sft"] for width in (16, 64, 256, 1_024, 4_096)]
-    assert rows == sorted(rows) and rows[0] < rows[-1] <= 950
+def test_a_pair_has_the_tokens_of_two_rows_and_no_width_changes_them() -> None:
+    assert amounts().rows == {"sft": 950, "dpo": 950}
+    assert amounts().tokens["dpo"] == 2 * amounts().tokens["sft"] > 0
+    assert amounts(max_len=16).tokens == amounts(max_len=4_096).tokens
 
 
 def test_a_token_bound_holds_for_both_splits_and_not_beyond_the_corpus() -> None:

@@ -64,10 +64,12 @@ def test_of_an_unfinished_stage_the_rest_is_left() -> None:
         assert kept(steps_of(CHAT, held=Reusable(sft=Held(held))), "sft") == left
 
 
-def test_a_pair_costs_two_rows_of_ids_mask_and_length() -> None:
-    steps = steps_of(CHAT, max_len=100_000)
-    assert kept(steps, "sft") == pytest.approx(950 * (100_000 * 5 + 4), rel=0.01)
-    assert kept(steps, "dpo") == pytest.approx(2 * kept(steps, "sft"), rel=1e-5)
+def test_a_row_costs_its_ids_and_mask_and_a_record_at_any_width() -> None:
+    steps, parameters = steps_of(CHAT), SizingParameters(max_len=512, vocab_size=8_192)
+    amounts = expect([CHAT], None, {"chat": source()}, parameters, -1)
+    assert kept(steps, "sft") == amounts.tokens["sft"] * 5 + amounts.rows["sft"] * 24
+    assert kept(steps, "dpo") == amounts.tokens["dpo"] * 5 + amounts.rows["dpo"] * 45
+    assert kept(steps_of(CHAT, max_len=100_000), "sft") == kept(steps, "sft")
 
 
 def test_the_corpus_is_fetched_when_shards_are_made() -> None:
@@ -87,12 +89,6 @@ def test_a_token_of_a_shard_takes_the_bytes_that_its_vocabulary_needs(
 def test_of_many_shards_only_the_last_is_there_twice() -> None:
     shards = shards_of(corpus_of(10_000 * MB, 10_000_000))
     assert shards.kept > 10 * shards.passing >= 2 * 100_000_000
-
-
-def test_the_caches_grow_with_max_len_and_never_shrink() -> None:
-    widths = (64, 128, 512, 2_048, 8_192)
-    totals = [sum(step.kept for step in steps_of(CHAT, max_len=width)) for width in widths]
-    assert totals == sorted(set(totals))
 
 
 def test_every_stage_but_the_tiny_model_writes() -> None:

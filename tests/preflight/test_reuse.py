@@ -21,7 +21,8 @@ from pipeline_lib.token_caches.named_tokenizer import named_tokenizer
 from pipeline_lib.tokenization.bpe_training import train_bpe
 
 SOURCES = {"chat": source(), "more": source()}
-EVERYTHING = {"normalized-chat", "normalized-more", "tokenizer", "shards", "pretrain", "sft", "dpo"}
+ROWS = {"sft", "dpo", "fit-sft", "fit-dpo"}
+EVERYTHING = {"normalized-chat", "normalized-more", "tokenizer", "shards", "pretrain"} | ROWS
 
 
 @pytest.fixture(scope="module")
@@ -72,10 +73,10 @@ def test_nothing_is_left_to_write_of_a_complete_folder() -> None:
 @pytest.mark.parametrize(
     ("change", "lost"),
     [
-        ({"max_len": 99}, {"sft", "dpo"}),
+        ({"max_len": 99}, {"fit-sft", "fit-dpo"}),
         ({"train_tokens": 99}, {"shards"}),
-        ({"weights": {"chat": 2.0}}, {"tokenizer", "shards", "pretrain", "sft", "dpo"}),
-        ({"vocab_size": 999}, {"tokenizer", "shards", "pretrain", "sft", "dpo"}),
+        ({"weights": {"chat": 2.0}}, {"tokenizer", "shards", "pretrain"} | ROWS),
+        ({"vocab_size": 999}, {"tokenizer", "shards", "pretrain"} | ROWS),
         ({"val_fraction": 0.1}, EVERYTHING),
     ],
 )
@@ -102,7 +103,7 @@ def test_a_named_tokenizer_is_not_trained_and_what_was_made_with_it_is_found(
     assert find(data_dir, parameters)["tokenizer"].bytes == 0
     (elsewhere / "tokenizer.json").write_bytes(train_bpe([], vocab_size=300).json)
     parameters = dataclasses.replace(PARAMETERS, tokenizer=named_tokenizer(str(elsewhere)))
-    assert complete(find(data_dir, parameters)) == EVERYTHING - {"shards", "pretrain", "sft", "dpo"}
+    assert complete(find(data_dir, parameters)) == EVERYTHING - ({"shards", "pretrain"} | ROWS)
     assert find_reusable([], tmp_path, parameters, options())["tokenizer"].left(99) == 0
 
 
@@ -126,7 +127,7 @@ def test_an_unfinished_cache_holds_its_bytes_and_is_not_complete(data_dir: Path)
     atomic.save_json(folder / META, {**whole, "complete": False})
     found = find(data_dir)
     atomic.save_json(folder / META, whole)
-    assert complete(found) == EVERYTHING - {"sft"}
+    assert complete(found) == EVERYTHING - {"sft", "fit-sft"}
     assert found["sft"].bytes == pytest.approx(folder_bytes(folder), rel=0.01)
 
 

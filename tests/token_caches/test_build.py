@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from pipeline_lib.token_caches.build import MISMATCH, Cache, CacheRows, CacheSpe
 FILES = ("ids.bin", "mask.bin")
 
 
-def encode(start: int, stop: int) -> CacheRows:
+def encode(start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
+    assert held == {"ids.bin": 12 * start, "mask.bin": start}
     rows = np.arange(start, stop, dtype=np.int32)
     counts = {"one": {"rows": len(rows), "sum": int(rows.sum())}}
     return CacheRows({"ids.bin": np.repeat(rows, 3), "mask.bin": rows.astype(np.int8)}, counts)
@@ -110,14 +111,14 @@ def test_an_interrupt_commits_whole_batches_and_the_next_run_goes_on_there(
 ) -> None:
     caplog.set_level(logging.INFO)
 
-    def interrupted(start: int, stop: int) -> CacheRows:
+    def interrupted(start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
         if start == 5 * at:
             raise KeyboardInterrupt
-        return encode(start, stop)
+        return encode(start, stop, held)
 
-    def resumed(start: int, stop: int) -> CacheRows:
+    def resumed(start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
         assert start >= 5 * at
-        return encode(start, stop)
+        return encode(start, stop, held)
 
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path, cache_spec(encode=interrupted))
@@ -193,10 +194,10 @@ def test_a_full_check_finds_a_changed_byte(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_cache_whose_files_went_is_not_begun_anew_in_silence(tmp_path: Path) -> None:
-    def interrupted(start: int, stop: int) -> CacheRows:
+    def interrupted(start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
         if start == 10:
             raise KeyboardInterrupt
-        return encode(start, stop)
+        return encode(start, stop, held)
 
     with pytest.raises(KeyboardInterrupt):
         build(tmp_path, cache_spec(encode=interrupted))
@@ -221,10 +222,10 @@ class WrongLater:
     def use_reference(self) -> None:
         self.right = True
 
-    def __call__(self, start: int, stop: int) -> CacheRows:
+    def __call__(self, start: int, stop: int, held: Mapping[str, int]) -> CacheRows:
         if not self.right and start >= self.at:
             raise EncoderMismatch("two ids for one text")
-        rows = encode(start, stop)
+        rows = encode(start, stop, held)
         return (
             rows if self.right else rows._replace(arrays={n: a * 0 for n, a in rows.arrays.items()})
         )

@@ -33,10 +33,12 @@ from pipeline_lib.chat.turns import document
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import NO_TOKENS, NOT_ENCODABLE, TOOLS
-from pipeline_lib.token_caches import caches, encoders
+from pipeline_lib.token_caches import caches, encoders, row_cache
 from pipeline_lib.token_caches.build import Cache
 from pipeline_lib.token_caches.caches import dpo_cache, pretrain_cache, sft_cache
 from pipeline_lib.token_caches.counts import counts_table
+from pipeline_lib.token_caches.fitted import OverLength
+from pipeline_lib.token_caches.row_cache import RowCache
 from pipeline_lib.tokenization import equality
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT
 from pipeline_lib.tokenization.tokenizer import Tokenizer
@@ -53,7 +55,21 @@ def train(tmp_path: Path) -> Conversations:
     ).train
 
 
-def sft(root: Path, train: Conversations, **options: Any) -> Cache:
+def whole(cache: Cache | RowCache) -> Cache:
+    """The cache that holds the tokens."""
+    return cache if isinstance(cache, Cache) else cache.whole
+
+
+def shown(cache: RowCache, learned: bool = False) -> list[str]:
+    """The text of every stored row, or of its trained tokens."""
+    rows = cache.rows
+    starts, stops = rows.bounds(np.arange(len(rows)))
+    places = [slice(a, b) for a, b in zip(starts.ravel(), stops.ravel(), strict=True)]
+    found = [(rows.ids.array[here], rows.mask.array[here]) for here in places]
+    return [tokenizer().decode(ids[mask >= learned].tolist()) for ids, mask in found]
+
+
+def sft(root: Path, train: Conversations, **options: Any) -> RowCache:
     return sft_cache(CacheOptions(root), train, tokenizer(), **({"max_len": 200} | options))
 
 
@@ -81,11 +97,7 @@ def test_trained_tokens_of_the_stream_are_counted(train: Conversations, tmp_path
 def test_each_conversation_has_a_row_in_the_order_of_the_store(
     train: Conversations, tmp_path: Path
 ) -> None:
-    cache = sft(tmp_path, train)
-    ids = np.fromfile(cache.path("sft_ids.bin"), "<i4").reshape(-1, 200)
-    lengths = np.fromfile(cache.path("sft_len.bin"), "<i4")
-    shown = [tokenizer().decode(row[:n].tolist()) for row, n in zip(ids, lengths, strict=True)]
-    assert shown == [render(conversation) for conversation in train]
+    assert shown(sft(tmp_path, train)) == [render(conversation) for conversation in train]
 
 
 def test_every_conversation_is_counted_once_for_its_source(
@@ -122,8 +134,7 @@ def test_a_source_that_loses_more_than_a_twentieth_to_its_length_warns(
 @pytest.mark.parametrize(
     ("change", "component"),
     [
-        ({"max_len": 201}, "max_len: 200 -> 201"),
-        ({"over_length": "truncate_turns"}, "over_length: drop -> truncate_turns"),
+        ({"over_length": "truncate_turns"}, "turns_dropped_to_fit: None -> 200"),
         ({"limit": 5}, "limit: -1 -> 5"),
     ],
 )
@@ -132,10 +143,12 @@ def test_a_changed_choice_builds_another_cache_and_says_which(
 ) -> None:
     first = sft(tmp_path, train)
     assert sft(tmp_path, train, **change).explanation.endswith(component)
-    assert sft(tmp_path, train).explanation == f"{first.folder.name}: complete, used as it is"
+    assert (
+        sft(tmp_path, train).explanation == f"{whole(first).folder.name}: complete, used as it is"
+    )
 
 
-BUILDERS: dict[str, Callable[..., Cache]] = {
+BUILDERS: dict[str, Callable[..., Cache | RowCache]] = {
     "pretrain": lambda root, train, **more: pretrain_cache(
         CacheOptions(root), mix(train, {}, seed=1), tokenizer(), **more
     ),
@@ -151,13 +164,11 @@ def test_a_part_of_the_conversations_is_never_taken_for_all_of_them(
     train: Conversations, tmp_path: Path, kind: str
 ) -> None:
     build = BUILDERS[kind]
-    whole, part, less = (build(tmp_path, train, limit=limit) for limit in (-1, 5, 4))
-    assert [
-        sum(c["conversations"] for c in made.counts.values()) for made in (whole, part, less)
-    ] == [31, 5, 4]
-    assert part.explanation.endswith("limit: -1 -> 5")
-    assert len({whole.folder, part.folder, less.folder}) == 3
-    assert build(tmp_path, train).folder == whole.folder
+    made = [build(tmp_path, train, limit=limit) for limit in (-1, 5, 4)]
+    assert [sum(c["conversations"] for c in one.counts.values()) for one in made] == [31, 5, 4]
+    assert made[1].explanation.endswith("limit: -1 -> 5")
+    assert len({whole(one).folder for one in made}) == 3
+    assert whole(build(tmp_path, train)).folder == whole(made[0]).folder
 
 
 def test_other_content_of_the_same_lengths_builds_another_cache(tmp_path: Path) -> None:
@@ -166,7 +177,7 @@ def test_other_content_of_the_same_lengths_builds_another_cache(tmp_path: Path) 
         train = stored_conversations(tmp_path / answer, {"one": [turns("q", answer)]}).train
         caches.append(sft(tmp_path, train))
     assert "raw_fp" in caches[1].explanation
-    assert caches[0].folder != caches[1].folder
+    assert caches[0].whole.folder != caches[1].whole.folder
 
 
 def test_another_tokenizer_with_equal_ids_builds_another_cache(
@@ -176,7 +187,7 @@ def test_another_tokenizer_with_equal_ids_builds_another_cache(
     swapped = dataclasses.replace(tokenizer(), sha256="0" * 64)
     again = sft_cache(CacheOptions(tmp_path), train, swapped, max_len=200)
     assert "tok_sha" in again.explanation
-    assert sft(tmp_path, train).folder == first.folder
+    assert sft(tmp_path, train).whole.folder == first.whole.folder
 
 
 def test_other_weights_build_another_stream_but_no_other_rows(
@@ -193,12 +204,10 @@ def test_other_weights_build_another_stream_but_no_other_rows(
 
 
 def test_a_key_names_its_parts_and_no_place(train: Conversations, tmp_path: Path) -> None:
-    key = sft(tmp_path / "a", train).record.key
-    assert key == sft(tmp_path / "b", train).record.key
-    assert {"tok_sha", "pad_id", "eos_id", "im_end_id", "max_len", "limit", "limit_selects"} < set(
-        key
-    )
-    assert {"over_length", "mask_policy", "format_version", "encoding_version"} < set(key)
+    key = sft(tmp_path / "a", train).whole.record.key
+    assert key == sft(tmp_path / "b", train).whole.record.key
+    assert {"tok_sha", "pad_id", "eos_id", "im_end_id", "limit", "limit_selects"} < set(key)
+    assert {"turns_dropped_to_fit", "mask_policy", "format_version", "encoding_version"} < set(key)
     assert {"probe_render", "raw_fp"} < set(key)
     assert str(tmp_path) not in str(key)
 
@@ -239,10 +248,7 @@ def test_documents_are_pretraining_text_unless_they_are_asked_for(tmp_path: Path
 def test_the_end_of_a_cut_document_is_never_learned(tmp_path: Path) -> None:
     both = [document("whole"), document("cut off here", max_bytes=7)]
     train = stored_conversations(tmp_path / "in", {"wiki": both}).train
-    cache = sft(tmp_path, train, documents=True)
-    ids = np.fromfile(cache.path("sft_ids.bin"), "<i4").reshape(2, -1)
-    mask = np.fromfile(cache.path("sft_mask.bin"), "i1").reshape(2, -1)
-    trained = [tokenizer().decode(i[m == 1].tolist()) for i, m in zip(ids, mask, strict=True)]
+    trained = shown(sft(tmp_path, train, documents=True), learned=True)
     assert sorted(trained) == ["cut off", "whole<|im_end|>"]
 
 
@@ -264,7 +270,7 @@ def test_wrong_choices_are_refused(
 
 def test_no_conversations_give_an_empty_cache(tmp_path: Path) -> None:
     train = stored_conversations(tmp_path / "in", {"none": []}).train
-    assert sft(tmp_path, train).size("sft_ids.bin") == 0
+    assert sft(tmp_path, train).whole.size("sft_ids.bin") == 0
 
 
 @pytest.mark.parametrize("kind", ["pretrain", "sft", "dpo"])
@@ -274,20 +280,22 @@ def test_a_build_that_crashed_anywhere_ends_with_the_bytes_of_one_that_did_not(
     monkeypatch.setattr(caches, "BATCHES", Counter({kind: 7}))
     mixture = mix(train, {"chats": 1.5}, seed=2)
 
-    def build(root: Path) -> Cache:
+    def build(root: Path) -> dict[str, bytes]:
         cache_options = CacheOptions(root, save_every_seconds=0)
         if kind == "pretrain":
-            return pretrain_cache(cache_options, mixture, tokenizer())
-        make_cache = sft_cache if kind == "sft" else dpo_cache
-        return make_cache(cache_options, train, tokenizer(), max_len=100)
+            pretrain_cache(cache_options, mixture, tokenizer())
+        else:
+            make_cache = sft_cache if kind == "sft" else dpo_cache
+            make_cache(cache_options, train, tokenizer(), max_len=100)
+        return contents(root)
 
-    with seam(watch=tmp_path) as whole:
-        expected = contents(build(tmp_path / "whole").folder)
-    for at in whole.places()[::3]:
+    with seam(watch=tmp_path) as watched:
+        expected = build(tmp_path / "whole")
+    for at in watched.places()[::3]:
         root = tmp_path / str(at)
         assert not survives(lambda root=root: build(root), at, torn=True)
         with seam():
-            assert contents(build(root).folder) == expected
+            assert build(root) == expected
 
 
 def test_under_a_models_template_too_only_the_conversations_decide_the_bytes(
@@ -295,25 +303,48 @@ def test_under_a_models_template_too_only_the_conversations_decide_the_bytes(
 ) -> None:
     known = family_tokenizer("qwen3")
     for make_cache in (sft_cache, dpo_cache):
-        whole = make_cache(CacheOptions(tmp_path / "a"), train, known, max_len=100)
+        at_once = make_cache(CacheOptions(tmp_path / "a"), train, known, max_len=100)
         monkeypatch.setattr(caches, "BATCHES", {"sft": 3, "dpo": 3})
-        parts = make_cache(CacheOptions(tmp_path / "b"), train, known, max_len=100)
-        assert contents(parts.folder) == contents(whole.folder)
-        assert whole.size(f"{whole.record.key['kind']}_ids.bin")
+        make_cache(CacheOptions(tmp_path / "b"), train, known, max_len=100)
+        assert contents(tmp_path / "b") == contents(tmp_path / "a")
+        assert len(at_once.rows) and at_once.chosen.shape[0]
         monkeypatch.undo()
 
 
 def test_how_many_conversations_are_written_at_a_time_changes_nothing(
     train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = contents(
-        dpo_cache(CacheOptions(tmp_path / "a"), train, tokenizer(), max_len=100).folder
-    )
+    dpo_cache(CacheOptions(tmp_path / "a"), train, tokenizer(), max_len=100)
     monkeypatch.setattr(caches, "BATCHES", {"dpo": 1})
-    assert (
-        contents(dpo_cache(CacheOptions(tmp_path / "b"), train, tokenizer(), max_len=100).folder)
-        == whole
-    )
+    monkeypatch.setattr(row_cache, "_RECORDS", 3)
+    dpo_cache(CacheOptions(tmp_path / "b"), train, tokenizer(), max_len=100)
+    assert contents(tmp_path / "b") == contents(tmp_path / "a")
+
+
+@pytest.mark.parametrize("rule", ["drop", "truncate_right"])
+@pytest.mark.parametrize("make_cache", [sft_cache, dpo_cache])
+def test_another_width_encodes_nothing_and_is_what_a_build_of_its_own_is(
+    train: Conversations, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: OverLength,
+    make_cache: Any,
+) -> None:  # fmt: skip
+    def build(root: str, max_len: int) -> RowCache:
+        options = CacheOptions(tmp_path / root)
+        made: RowCache = make_cache(options, train, tokenizer(), max_len=max_len, over_length=rule)
+        return made
+
+    widths = (30, 50, 60, 70, 90, 200)
+    alone = {width: build(str(width), width) for width in widths}
+    build("shared", 100)
+    monkeypatch.setattr(encoders, "coder_for", pytest.fail)
+    shared = {width: build("shared", width) for width in widths}
+    for width in widths:
+        assert shared[width].counts == alone[width].counts
+        assert shared[width].fingerprint == alone[width].fingerprint
+        assert shared[width].chosen.array.tolist() == alone[width].chosen.array.tolist()
+    assert len({str(found.counts) for found in shared.values()}) > 2
+    kind = alone[30].kind
+    folders = [len([*(tmp_path / "shared").glob(f"{name}-*")]) for name in (kind, f"fit-{kind}")]
+    assert folders == [1, len(widths) + 1]
 
 
 def words(unknown: str | None) -> Tokenizer:
@@ -384,7 +415,7 @@ def test_talks_with_tools_are_left_out_counted_and_named_in_every_cache(
     assert both.counts["pairs"]["kept"] == 1
     expected = pretrain_cache(CacheOptions(tmp_path / "alone"), bare, tokenizer())
     assert stream.path(STREAM).read_bytes() == expected.path(STREAM).read_bytes()
-    ids = np.fromfile(rows.path("sft_ids.bin"), "<i4")
+    ids = rows.rows.ids.array
     assert "TOOLTEXT" not in tokenizer().decode(ids.tolist())
     assert f"conversations {TOOLS} are left out and counted; the first is conversation 1" in (
         caplog.text

@@ -8,14 +8,16 @@ import pytest
 from chat_world import control_id, in_row, stored_conversations, tokenizer, turns
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from row_tables import RowTable, row_table
 
 from pipeline_lib.chat.conversation import Pair
 from pipeline_lib.chat.store import ConversationBatch
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.chat.synthetic_rejections import with_rejected
-from pipeline_lib.records import Turn
+from pipeline_lib.records import Turn, TurnBatch
 from pipeline_lib.templates.chatml import render
 from pipeline_lib.templates.encoding import Template, template_for
+from pipeline_lib.token_caches import rows
 from pipeline_lib.token_caches.fitted import (
     CUT,
     EQUAL,
@@ -24,11 +26,9 @@ from pipeline_lib.token_caches.fitted import (
     NO_TARGET,
     NOTHING,
     TOO_LONG,
-    Fitted,
     OverLength,
     check_over_length,
 )
-from pipeline_lib.token_caches.rows import dpo_rows, sft_rows
 from pipeline_lib.tokenization.control_tokens import IM_END, PAD
 
 
@@ -54,6 +54,20 @@ def unstored_batch(chats: list[list[Turn]]) -> ConversationBatch:
     return ConversationBatch(whole, nothing, number.astype(np.int32), number)
 
 
+def sft_rows(template: Template, batch: TurnBatch, width: int, rule: OverLength) -> RowTable:
+    """The rows that a data set has."""
+    pad = control_id(PAD)
+    return row_table(lambda dropped: rows.sft_rows(template, batch, dropped), width, rule, pad)
+
+
+def dpo_rows(
+    template: Template, batch: ConversationBatch, width: int, rule: OverLength
+) -> RowTable:
+    """The same of pairs."""
+    pad = control_id(PAD)
+    return row_table(lambda dropped: rows.dpo_rows(template, batch, dropped), width, rule, pad)
+
+
 def decoded(ids: Any, length: int) -> str:
     return tokenizer().decode(ids[:length].tolist())
 
@@ -69,7 +83,7 @@ def prompt_length(template: Template, question: str) -> int:
     return row_length(template, *turns(question, "x")) - 2
 
 
-def flagged_rows(fitted: Fitted) -> dict[str, list[int]]:
+def flagged_rows(fitted: RowTable) -> dict[str, list[int]]:
     return {
         name: np.flatnonzero(flags).tolist() for name, flags in fitted.flags.items() if flags.any()
     }

@@ -1,10 +1,20 @@
-"""Rows of samples and of pairs: what fits is whole, and the rest is under one reason."""
+"""What is stored of samples and pairs, and what fits a width; the rest is under one reason."""
 
 import numpy as np
 import pytest
+from row_tables import RowTable, row_table
 
-from pipeline_lib.token_caches.fitted import CUT, EQUAL, NO_TARGET, NOTHING, TOO_LONG, OverLength
-from pipeline_lib.token_caches.sample_rows import PROMPTS_DIFFER, GroupRows, SampleTokens, fit
+from pipeline_lib.token_caches.fitted import (
+    CUT,
+    EQUAL,
+    NO_TARGET,
+    NOTHING,
+    TOO_LONG,
+    Fitted,
+    OverLength,
+    SampleTokens,
+)
+from pipeline_lib.token_caches.sample_rows import PROMPTS_DIFFER, StoredGroups, to_store
 
 PAD = 99
 
@@ -19,31 +29,44 @@ def tokens(*samples: str, sides: int = 1) -> SampleTokens:
 
 
 def rows(
-    given: SampleTokens, width: int, rule: OverLength = "drop", usable: list[bool] | None = None
-) -> GroupRows:
+    given: SampleTokens,
+    width: int,
+    rule: OverLength = "drop",
+    usable: list[bool] | None = None,
+    lost_turns: list[bool] | None = None,
+) -> RowTable:
     groups = (len(given.bounds) - 1) // given.sides
     there = np.ones(groups, bool) if usable is None else np.array(usable)
-    return fit(given, there, np.zeros(groups, bool), width, rule, PAD)
+    cut = np.zeros(groups, bool) if lost_turns is None else np.array(lost_turns)
+
+    def make(dropped: int | None) -> Fitted:
+        found = to_store(given, there, cut, dropped)
+        return Fitted(
+            found.tokens, found.records, np.flatnonzero(found.kept), groups, dict(found.flags)
+        )
+
+    return row_table(make, width, rule, PAD)
 
 
-def shown(found: GroupRows) -> list[str]:
+def shown(found: RowTable) -> list[str]:
     """Every row as it was given, without padding."""
-    flat = found.ids.reshape(-1, found.ids.shape[2]), found.mask.reshape(-1, found.ids.shape[2])
+    width = found.ids.shape[-1]
+    flat = found.ids.reshape(-1, width), found.mask.reshape(-1, width)
     return [
         "".join(chr(i).upper() if m else chr(i) for i, m in zip(ids[:n], mask[:n], strict=True))
         for ids, mask, n in zip(*flat, found.lengths.ravel().tolist(), strict=True)
     ]
 
 
-def reasons(found: GroupRows) -> dict[str, list[int]]:
+def reasons(found: RowTable) -> dict[str, list[int]]:
     return {name: np.flatnonzero(v).tolist() for name, v in found.flags.items() if v.any()}
 
 
 def test_a_row_may_be_exactly_as_long_as_the_width_and_padding_fills_it() -> None:
     found = rows(tokens("abC", "abcD", "abcdE"), 4)
     assert shown(found) == ["abC", "abcD"]
-    assert found.ids[0, 0].tolist() == [97, 98, 99, PAD]
-    assert found.mask[0, 0].tolist() == [0, 0, 1, 0]
+    assert found.ids[0].tolist() == [97, 98, 99, PAD]
+    assert found.mask[0].tolist() == [0, 0, 1, 0]
     assert found.kept.tolist() == [True, True, False]
     assert reasons(found) == {TOO_LONG: [2]}
 
@@ -95,12 +118,47 @@ def test_only_pairs_are_counted_as_pairs() -> None:
 
 def test_what_lost_turns_before_is_counted_as_cut_if_it_is_kept() -> None:
     given = tokens("aB", "aB", "abcdE")
-    found = fit(given, np.ones(3, bool), np.array([True, False, True]), 3, "truncate_turns", PAD)
+    found = rows(given, 3, "truncate_turns", lost_turns=[True, False, True])
     assert reasons(found) == {CUT: [0], TOO_LONG: [2]}
 
 
 def test_no_groups_are_no_rows() -> None:
     for sides in (1, 2):
         found = rows(tokens(sides=sides), 4)
-        assert found.ids.shape == (0, sides, 4)
+        assert found.ids.shape == ((0, 4) if sides == 1 else (0, 2, 4))
         assert not reasons(found)
+
+
+def test_a_sample_is_stored_whole_and_its_record_tells_where_and_what() -> None:
+    found = to_store(tokens("abC", "ab", "aBcD"), np.ones(3, bool))
+    assert found.kept.tolist() == [True, False, True]
+    assert "".join(map(chr, found.tokens.ids)) == "abcabcd"
+    assert found.records["end"].tolist() == [[3], [7]]
+    assert found.records["first"].tolist() == [[2], [1]]
+    assert found.records["trained"].tolist() == [[1], [2]]
+
+
+def _first_difference(one: str, other: str) -> int:
+    found = (n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)
+    return next(found, min(len(one), len(other)))
+
+
+def test_the_record_of_a_pair_tells_where_its_sides_part() -> None:
+    pairs = [("abC", "abD"), ("abCd", "abCe"), ("abC", "abCD"), ("abCDE", "abC"), ("aB", "aC")]
+    found: StoredGroups = to_store(tokens(*sum(pairs, ()), sides=2), np.ones(len(pairs), bool))
+    assert found.records["differs"].tolist() == [_first_difference(*pair) for pair in pairs]
+    assert found.records["end"].ravel().tolist() == np.cumsum([*map(len, sum(pairs, ()))]).tolist()
+
+
+def test_every_width_of_one_store_gives_what_it_gives_alone() -> None:
+    """What is told from records alone is what the tokens themselves tell."""
+    chance = np.random.default_rng(1)
+    prompts = ["".join(chance.choice(list("ab"), 3)) for _ in range(60)]
+    sides = [p + "".join(chance.choice(list("XY"), chance.integers(1, 6))) for p in prompts * 2]
+    pairs = [side for pair in zip(sides[:60], sides[60:], strict=True) for side in pair]
+    for width in range(1, 11):
+        found = rows(tokens(*pairs, sides=2), width, "truncate_right")
+        cut = [(a[:width], b[:width]) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+        whole = [a != b for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+        good = [n for n, (a, b) in enumerate(cut) if whole[n] and a != b and width > 3]
+        assert found.owner.tolist() == good
