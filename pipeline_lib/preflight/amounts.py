@@ -94,11 +94,16 @@ def expect(
     specs: Mapping[str, DatasetSpec],
     parameters: SizingParameters,
     limit: int,
+    *,
+    sample: bool = False,
 ) -> Amounts:
-    """The amounts of sources and a corpus of these sizes, at most ``limit`` rows of a source."""
+    """The amounts of sources and a corpus of these sizes, at most ``limit`` rows of a source.
+
+    ``sample``: they are those of the offline sample.
+    """
     sources = {size.name: _source(size, specs[size.name], parameters, limit) for size in sizes}
     every, train = sources.values(), 1 - parameters.val_fraction
-    per_token = ratios.bytes_per_token(parameters.vocab_size)
+    per_token = ratios.bytes_per_token(parameters.vocab_size, sample=sample)
     conversations, stored = sum(s.conversations for s in every), sum(s.stored for s in every)
     train_text = int(sum(s.stored * s.weight for s in every) * train)
     text, documents = (corpus.text or 0, corpus.rows or 1) if corpus else (0, 1)

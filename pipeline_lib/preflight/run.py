@@ -47,7 +47,7 @@ def run_preflight(
     corpus = sample_corpus(data_dir) if sample else None
     if not sample and parameters.corpus is not None and not reusable[SHARDS].complete:
         corpus = hub_corpus(parameters, options)
-    amounts = expect(found, corpus, sources, parameters, options.limit)
+    amounts = expect(found, corpus, sources, parameters, options.limit, sample=sample)
     found += [corpus] if corpus else []
     steps, memory = writes(found, amounts, reusable), machine.available_memory(root)
     return Preflight(

@@ -14,3 +14,10 @@ def test_bytes_in_a_token_are_those_measured_on_real_text(vocab_size: int) -> No
 
 def test_a_token_is_never_less_than_a_byte() -> None:
     assert bytes_per_token(1) == bytes_per_token(64) == 1.0
+
+
+@pytest.mark.parametrize(("vocab_size", "measured"), [(400, 2.19), (2_048, 4.82)])
+def test_bytes_in_a_token_of_the_sample_are_those_measured(
+    vocab_size: int, measured: float
+) -> None:
+    assert bytes_per_token(vocab_size, sample=True) == pytest.approx(measured, rel=0.03)
