@@ -4,11 +4,16 @@ Nothing is guessed. A turn starts where the text that the generation prompt adds
 the turn does not begin with that text, or with a variant that is declared, it is context only.
 """
 
-from collections.abc import Iterable
 from dataclasses import replace
 
 from pipeline_lib.templates.control_text import ControlTokens
 from pipeline_lib.templates.derived import Declared, Derivation, TrainedSpan, runs_of
+from pipeline_lib.templates.foreign_text import (
+    ORDER,
+    is_in_order,
+    refuse_foreign,
+    refuse_openers,
+)
 from pipeline_lib.templates.generation_prompt import PromptReader
 from pipeline_lib.templates.turn_ends import TurnEnds
 from pipeline_lib.templates.turn_starts import OTHER_WAY, TurnStarts
@@ -16,13 +21,12 @@ from pipeline_lib.templates.used_fields import SAID, is_said_by, unused_fields
 from pipeline_lib.tracing.program import ChatInput, ChatProgram, Rendering
 from pipeline_lib.tracing.segments import (
     ORIGIN_UNKNOWN,
-    TextSegment,
     expression_of,
     places_of,
     same_beginning,
-    text_of,
 )
 from pipeline_lib.tracing.trace import TemplateRefused, traced
+from pipeline_lib.tracing.traced_text import TracedText
 from pipeline_lib.tracing.traced_values import traced_value, with_reasoning_names
 
 ASSISTANT = "assistant"
@@ -77,6 +81,7 @@ class _Deriving:
             self._drop_unsaid(message)
         self._find_rewritten()
         self._check_prefixes()
+        self._check_borders()
         self._find_unused()
         return self._found
 
@@ -108,7 +113,7 @@ class _Deriving:
         """Train a turn by the runs that are its own; false if its start is not proven."""
         places = [place for place, run in enumerate(self._runs) if run.owner == message]
         for place in places:
-            self._refuse_foreign(self._runs[place].segments, message)
+            refuse_foreign(self._runs[place].segments, message)
         start = self._starts.of_run(self._runs[places[0]], message)
         if start is None:
             return False
@@ -116,7 +121,7 @@ class _Deriving:
             run = self._runs[place]
             low = start if place == places[0] else run.start
             stop = self._ends.of_run(self._runs, place, low)
-            if stop > low:
+            if self._found.writes(low, stop):
                 self._found.spans.append(TrainedSpan(low, stop, run.stop, message))
         return True
 
@@ -132,16 +137,9 @@ class _Deriving:
             self._found.context_only[message] = NOT_FOLLOWED
             return
         inside = [s for low, high, s in self._places if start < high and low < reach]
-        self._refuse_foreign(inside, message)
+        refuse_foreign(inside, message)
         stop = self._ends.within(max(said[-1][1], start), reach)
         self._found.spans.append(TrainedSpan(start, stop, reach, message))
-
-    def _refuse_foreign(self, segments: Iterable[TextSegment], message: int) -> None:
-        for segment in segments:
-            path = segment.path
-            foreign = path is not None and path[0] == "messages" and path[1] != message
-            if foreign and not segment.trusted:
-                raise TemplateRefused("text of another message inside an assistant turn")
 
     def _said(self, message: int) -> list[tuple[int, int]]:
         """Where the text stands that is from what a message says."""
@@ -219,9 +217,10 @@ class _Deriving:
         here, last = (
             [s for s in r.segments if s.owner == message] for r in (self._found.rendering, alone)
         )
-        differs = text_of(here) != text_of(last)
-        if differs != (expression_of(list(here)) != expression_of(list(last))):
-            self._found.give_up_compiling("form in the history depends on the content")
+        if expression_of(here) == expression_of(last):
+            return
+        with traced(self._found.rendering.trace):  # which of the two depends on the strings
+            differs = TracedText(here) != TracedText(last)
         if differs:
             self._found.rewritten.append(message)
 
@@ -230,15 +229,33 @@ class _Deriving:
         text, the turn starts at its end."""
         for message in sorted({span.message for span in self._found.spans}):
             span = self._found.of(message)[0]
-            before = self._plain_before(message)
+            before = self._starts.rendered_stop(message, span.start)
             if before is None or before == span.start:
                 continue
             self._found.notes.add("the rendered prompt does not end where the turn starts")
+            self._found.give_up_compiling("the prompt's rendering ends elsewhere")
             if self._may_start(span, before):
                 self._found.spans[self._found.spans.index(span)] = replace(span, start=before)
             else:
-                self._found.give_up_compiling("the prompt's rendering ends elsewhere")
                 self._leave(message, "the prompt's rendering ends elsewhere")
+
+    def _check_borders(self) -> None:
+        """No turn of others opens in a learned turn; before it stands what was said before it."""
+        segments, openers = self._found.rendering.segments, self._openers_of_others()
+        for message in sorted({span.message for span in self._found.spans}):
+            for span in self._found.of(message):
+                refuse_openers(span, segments, self._control, openers)
+            if not is_in_order(segments, self._given.messages, self._found.of(message)[0]):
+                self._leave(message, ORDER)
+
+    def _openers_of_others(self) -> frozenset[str]:
+        """Tokens that open what users say and no turn of the model."""
+        users = [r for r in self._runs if r.owner is not None and self._role(r.owner) == "user"]
+        first = (self._control.pattern.search(run.lead()) for run in users)
+        ends = {self._program.keywords.get(name) for name in ("bos_token", "eos_token")}
+        prompts = "".join(self._prompts.variants(self._given))
+        both = {match.group() for match in first if match} - self._declared.stops - ends
+        return frozenset(token for token in both if token not in prompts)
 
     def _may_start(self, span: TrainedSpan, start: int) -> bool:
         """Only inside the template's own text at the front of the turn, or before white space."""
@@ -249,18 +266,10 @@ class _Deriving:
         inside = run is not None and run.start <= start <= run.start + len(run.lead())
         return inside and start < span.stop
 
-    def _plain_before(self, message: int) -> int | None:
-        """The length of the plain rendering of the prompt, if that is a prefix of the text."""
-        try:
-            before = self._program.plain(self._given.until(message), prompt=True)
-        except TemplateRefused:
-            return None
-        return len(before) if self._found.text.startswith(before) else None
-
     def _find_unused(self) -> None:
         segments = self._found.rendering.segments
-        self._found.unused = unused_fields(self._given.messages, segments, self._control)
-        shown = {s.path[1] for s in segments if s.path and s.path[0] == "messages"}
+        self._found.unused = unused_fields(self._given.messages, self._found, self._control)
+        shown = {s.path[1] for s in segments if s.path and s.path[0] == "messages" and s.path[1:]}
         turns = set(self._turns())
         for message, fields in enumerate(self._given.messages):
             if fields.get("role") == ASSISTANT and message not in turns | shown:

@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 
 from pipeline_lib.tracing.program import Rendering
-from pipeline_lib.tracing.segments import Segments, TextSegment, text_of
-from pipeline_lib.tracing.trace import RenderTrace
+from pipeline_lib.tracing.segments import Segments, TextSegment, cut, text_of
+from pipeline_lib.tracing.trace import RenderTrace, traced
+from pipeline_lib.tracing.traced_text import TracedText
 
 
 @dataclass(frozen=True)
@@ -101,11 +102,23 @@ class Derivation:
             stop = start + len(segment.text)
             places = [start, *(end for end in ends if start < end < stop), stop]
             for low, high in pairwise(places):
-                yield segment.part(low - start, high - start), self._turn_at(low)
+                turn = self._turn_at(low) if low < high else self._turn_of_empty(segment, low)
+                yield segment.part(low - start, high - start), turn
             start = stop
 
     def _turn_at(self, place: int) -> int | None:
         return next((s.message for s in self.spans if s.start <= place < s.stop), None)
+
+    def _turn_of_empty(self, segment: TextSegment, place: int) -> int | None:
+        """An empty text at the border of a turn is of its own message: others have words there."""
+        path = segment.path or ()
+        mine = (s for s in self.spans if path[:2] == ("messages", s.message))
+        return next((s.message for s in mine if s.start <= place <= s.stop), None)
+
+    def writes(self, start: int, stop: int) -> bool:
+        """Whether there is text between two places: a question that a skeleton must ask, too."""
+        with traced(self.rendering.trace):
+            return bool(TracedText(cut(self.rendering.segments, start, stop)))
 
     def give_up_compiling(self, why: str) -> None:
         """No skeleton is made of this conversation."""

@@ -70,6 +70,15 @@ class PromptReader:
         text = next(iter(self.variants(given)), "")
         return GenerationPrompt(text, text, frozenset(), guessed=True)
 
+    def rendered(self, message: int, given: ChatInput) -> Segments:
+        """What stands before the turn ``message``, with the prompt; ``TemplateRefused`` if the
+        template can not be rendered so."""
+        return self._program.traced(given.until(message), prompt=True).segments
+
+    def plain(self, message: int, given: ChatInput) -> str:
+        """The same as plain text, to be asked behind ``rendered``, whose work is bounded."""
+        return self._program.plain(given.until(message), prompt=True)
+
     def variants(self, given: ChatInput) -> list[str]:
         """The prompts that the template writes under other switches, for a short conversation of
         the same keywords."""

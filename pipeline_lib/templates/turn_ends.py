@@ -30,23 +30,26 @@ class TurnEnds:
     def of_run(self, runs: Sequence[Run], place: int, start: int) -> int:
         """The end of the turn that goes on in ``runs[place]``."""
         run = runs[place]
-        stop = self._token(max(run.stop - run.tail(), start), run.stop)
+        tail = max(run.stop - run.tail(), start)
+        stop = self._token(tail, run.stop)
         if any(later.owner == run.owner for later in runs[place + 1 :]):
             return run.stop if stop is None else stop
         following = runs[place + 1].lead() if place + 1 < len(runs) else ""
         token = self._control.pattern.match(following)
         if token and token.group() in self._declared.stops and stop in (None, run.stop):
             return run.stop + token.end()
-        if stop is None:
-            self._found.notes.add(NO_END)
-        return run.stop if stop is None else stop
+        return self._without_token(tail, run.stop) if stop is None else stop
 
     def within(self, tail: int, stop: int) -> int:
         """The end of a turn whose last words end at ``tail`` and whose text ends at ``stop``."""
         end = self._token(tail, stop)
-        if end is None:
-            self._found.notes.add(NO_END)
-        return stop if end is None else end
+        return self._without_token(tail, stop) if end is None else end
+
+    def _without_token(self, tail: int, stop: int) -> int:
+        """The end of a turn that no token ends: words of the template behind what is said may
+        belong to what follows."""
+        self._found.notes.add(NO_END)
+        return tail if any(map(str.isalnum, self._found.text[tail:stop])) else stop
 
     def _token(self, tail: int, stop: int) -> int | None:
         """The end of the last control token before one that opens a turn; the first one counts

@@ -68,7 +68,7 @@ def _shows(program: ChatProgram, messages: list[Message], parts: bool, *also: st
     given = [_in_parts(m) for m in messages] if parts else messages
     tools = [_TOOL] if any("tool_calls" in m for m in messages) else None
     try:
-        text = program.plain(ChatInput(given, tools))
+        text = program.proven(ChatInput(given, tools)).text
     except TemplateRefused:
         return False
     return all(word in text for word in (_ASKED, _SAID, *also))

@@ -9,7 +9,7 @@ from pipeline_lib.templates.derived import Declared, Derivation, Run
 from pipeline_lib.templates.generation_prompt import GenerationPrompt, PromptReader
 from pipeline_lib.templates.used_fields import is_said_by
 from pipeline_lib.tracing.program import ChatInput
-from pipeline_lib.tracing.segments import same_beginning, text_of
+from pipeline_lib.tracing.segments import Segments, cut, same_beginning, text_of
 from pipeline_lib.tracing.trace import TemplateRefused, traced
 from pipeline_lib.tracing.traced_text import TracedText
 
@@ -28,6 +28,7 @@ class TurnStarts:
     ) -> None:
         self._prompts, self._given, self._found = prompts, given, found
         self._control, self._declared = rules
+        self._rendered: dict[int, Segments] = {}
 
     def of_run(self, run: Run, message: int) -> int | None:
         """The place in the text where the turn that ``run`` begins starts; None if not proven."""
@@ -44,10 +45,29 @@ class TurnStarts:
         blank = start is not None and not self._found.text[start:said].strip()
         return start if prompt.text or blank else None
 
+    def rendered_stop(self, message: int, start: int) -> int | None:
+        """The length of the plain rendering of the prompt, if that is a prefix of the text.
+
+        ``start``: where the turn starts, as was found. Where the prompt and the text are written in
+        different ways, the strings decide: a skeleton must ask the same.
+        """
+        try:
+            rendered = self._rendered.get(message) or self._prompts.rendered(message, self._given)
+            before = self._prompts.plain(message, self._given)
+        except TemplateRefused:
+            return None
+        segments = self._found.rendering.segments
+        if not same_beginning(rendered, segments):
+            with traced(self._found.rendering.trace):
+                bool(TracedText(cut(segments, 0, start)) == TracedText(rendered))
+                TracedText(segments).startswith(TracedText(rendered))
+        return len(before) if self._found.text.startswith(before) else None
+
     def _prompt(self, message: int) -> GenerationPrompt:
         prompt = self._prompts.before(message, self._given, self._found.traces)
         if prompt.guessed:
             self._found.notes.add("generation prompt taken from a short conversation")
+        self._rendered[message] = prompt.rendered
         return prompt
 
     def _behind(self, prompt: GenerationPrompt) -> int | None:

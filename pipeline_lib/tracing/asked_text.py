@@ -44,6 +44,7 @@ class AskedText(str):
 
     def ask(self, question: str, answer: Hashable, *arguments: object) -> Any:
         """Record a question, unless nothing but the template's own text is asked; the answer."""
+        running().read(str.__len__(self))
         if arguments or not self.fixed:
             running().guard(question, self.expression, operands(arguments), answer)
         return answer

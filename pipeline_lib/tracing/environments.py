@@ -16,12 +16,23 @@ from jinja2.ext import loopcontrols
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from pipeline_lib.tracing.asked_text import plain
+from pipeline_lib.tracing.costs import (
+    bounded_number,
+    paid_filters,
+    paid_tests,
+    read_deep,
+    read_for_member,
+    read_shallow,
+)
 from pipeline_lib.tracing.rewriting import (
     ASSIGN,
     EMITTED,
     ENTER,
     JOINED,
     LEAVE,
+    LOOKED,
+    PAID,
+    SEARCHED,
     STEP,
     Counting,
     Generation,
@@ -39,7 +50,7 @@ from pipeline_lib.tracing.rules import (
 from pipeline_lib.tracing.segments import KEYWORD, literal_segment
 from pipeline_lib.tracing.text_methods import METHODS
 from pipeline_lib.tracing.trace import RenderTrace, TemplateRefused, running, traced
-from pipeline_lib.tracing.traced_text import TracedText, literal_text
+from pipeline_lib.tracing.traced_text import TracedText, is_said, literal_text
 from pipeline_lib.tracing.traced_values import TracedLength, TracedMapping, json_text
 
 LONGEST_TEMPLATE = 1 << 18
@@ -101,7 +112,12 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             "raise_exception": _raise,
             "strftime_now": today.strftime,
         }
-        self._offer({STEP: lambda: running().step()})
+        self._offer(
+            {
+                STEP: lambda size: running().step(size),
+                LOOKED: lambda: running().read(0, 1),
+            }
+        )
 
     def _offer(self, calls: dict[str, Callable[..., Any]]) -> None:
         """What rewritten templates call."""
@@ -119,7 +135,7 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             running().spend(_size(left) + _size(right))
         elif operator == "%" and isinstance(left, str):
             raise TemplateRefused("operation", "formatting with %")
-        return super().call_binop(context, operator, left, right)
+        return bounded_number(super().call_binop(context, operator, left, right))
 
 
 def _size(value: Any) -> int:
@@ -138,6 +154,8 @@ class TracedEnvironment(PlainEnvironment):
         super().__init__(today)
         self.filters.update(traced_filters)
         self.tests.update(traced_tests)
+        self.filters.update(paid_filters({name: self.filters[name] for name in FILTERS}))
+        self.tests.update(paid_tests({name: self.tests[name] for name in TESTS}))
         self.globals["strftime_now"] = lambda form: _date(today, form)
         self._offer(
             {
@@ -146,8 +164,16 @@ class TracedEnvironment(PlainEnvironment):
                 ENTER: _enter,
                 LEAVE: lambda loop: running().leave(loop),
                 ASSIGN: _assign,
+                PAID: read_deep,
+                SEARCHED: read_for_member,
             }
         )
+
+    def call(*given: Any, **named: Any) -> Any:
+        """Calls pay for what they are given: a macro takes any number of values."""
+        for value in (*given[3:], *named.values()):
+            read_shallow(value)
+        return ImmutableSandboxedEnvironment.call(*given, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
         """A method that would lose the origins is refused by name."""
@@ -184,6 +210,8 @@ def _raise(message: str) -> None:
 
 
 def _date(today: datetime, form: str) -> TracedText:
+    if is_said(form):
+        raise TemplateRefused("operation", "a date in a form that the conversation gives")
     return TracedText((literal_segment(today.strftime(plain(form)), KEYWORD),))
 
 

@@ -4,11 +4,21 @@ While a template is rendered, each string remembers the expression that made it.
 these expressions to Python, see ``skeletons``.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from itertools import takewhile
 from typing import NamedTuple
 
 SourcePath = tuple[str | int, ...]
 """Where a string stands: ``("messages", 0, "content")``, ``("tools", 1, "function", "name")``."""
+
+
+def common_path(paths: Iterable[SourcePath]) -> SourcePath | None:
+    """What all paths begin with, be it nothing; None if there is no path."""
+    found = list(paths)
+    if not found:
+        return None
+    same = takewhile(lambda steps: len(set(steps)) == 1, zip(*found, strict=False))
+    return tuple(steps[0] for steps in same)
 
 
 class Expression(NamedTuple):

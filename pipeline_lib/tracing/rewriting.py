@@ -11,6 +11,7 @@ from pipeline_lib.tracing.rules import REFUSED_NODES
 from pipeline_lib.tracing.trace import TemplateRefused
 
 EMITTED, JOINED, STEP = "text_emitted", "text_joined", "step_taken"
+PAID, SEARCHED, LOOKED = "value_paid", "members_paid", "item_looked_at"
 ENTER, LEAVE, ASSIGN = "loop_entered", "loop_left", "message_assigned"
 """What rewritten templates call: attributes of the environment, which no template can reach."""
 
@@ -41,23 +42,34 @@ def check_tree(tree: nodes.Template) -> None:
 
 
 class Counting(NodeTransformer):
-    """Each pass of a loop and each call of a macro is a step."""
+    """Each pass of a loop and each call of a macro is a step, each item that a loop leaves out is
+    looked at."""
 
     def visit_For(self, node: nodes.For, *args: Any) -> Any:
+        size = _size(node)
         self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(call(STEP)))
+        if node.test is not None:
+            node.test = nodes.Or(call(LOOKED), node.test)
+        node.body.insert(0, nodes.ExprStmt(call(STEP, nodes.Const(size))))
         return node
 
     def visit_Macro(self, node: nodes.Macro) -> Any:
+        size = _size(node)
         self.generic_visit(node)
-        node.body.insert(0, nodes.ExprStmt(call(STEP)))
+        node.body.insert(0, nodes.ExprStmt(call(STEP, nodes.Const(size))))
         return node
 
     visit_CallBlock = visit_Macro
 
 
+def _size(node: nodes.Node) -> int:
+    """How many parts a statement has; those of loops inside it are counted with these again."""
+    return sum(1 for _ in node.find_all(nodes.Node))
+
+
 class Tracing(Counting):
-    """Texts of the template become literals, output is emitted, loops tell whose turn it is."""
+    """Texts of the template become literals, output is emitted, loops tell whose turn it is;
+    comparisons and slices are paid for."""
 
     def __init__(self) -> None:
         self.literals: dict[str, str] = {}
@@ -75,6 +87,20 @@ class Tracing(Counting):
     def visit_Concat(self, node: nodes.Concat) -> nodes.Expr:
         self.generic_visit(node)
         return call(JOINED, nodes.List(node.nodes))
+
+    def visit_Compare(self, node: nodes.Compare) -> nodes.Expr:
+        self.generic_visit(node)
+        node.expr = call(PAID, node.expr)
+        for operand in node.ops:
+            name = SEARCHED if operand.op in ("in", "notin") else PAID
+            operand.expr = call(name, operand.expr)
+        return node
+
+    def visit_Getitem(self, node: nodes.Getitem) -> nodes.Expr:
+        self.generic_visit(node)
+        if isinstance(node.arg, nodes.Slice):
+            node.node = call(PAID, node.node)
+        return node
 
     def visit_Output(self, node: nodes.Output) -> nodes.Output:
         node.nodes = [call(EMITTED, self._output(part)) for part in node.nodes]

@@ -8,11 +8,13 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from jinja2 import nodes
-from jinja2.filters import do_title
+from jinja2.filters import do_round, do_title
 
+from pipeline_lib.tracing.asked_text import plain
+from pipeline_lib.tracing.costs import LARGEST_POWER, bounded_number
 from pipeline_lib.tracing.segments import NO_TEXT, TextSegment
 from pipeline_lib.tracing.trace import TemplateRefused, running
-from pipeline_lib.tracing.traced_text import TracedText, literal_text
+from pipeline_lib.tracing.traced_text import TracedText, is_said, literal_text
 from pipeline_lib.tracing.traced_values import TracedLength, to_text, traced_json
 
 _FILTERS = """
@@ -57,6 +59,8 @@ def _join(value: Iterable[Any], separator: Any = "", attribute: Any = None) -> T
 
 def _number(kind: Callable[[Any], Any], zero: Any) -> Callable[..., Any]:
     def convert(value: Any, default: Any = zero) -> Any:
+        if is_said(value):
+            raise TemplateRefused("operation", "a number read from the conversation")
         try:
             return kind(value.exact() if isinstance(value, TracedText) else value)
         except (TypeError, ValueError):
@@ -87,6 +91,20 @@ def _same(value: Any, other: Any) -> bool:
     return value is other
 
 
+def _round(value: Any, precision: int = 0, method: str = "common") -> Any:
+    if not -LARGEST_POWER <= precision <= LARGEST_POWER:
+        raise TemplateRefused("template makes too large a number", "rounded to many places")
+    return do_round(value, precision, plain(method))
+
+
+def _sum(values: Any, attribute: Any = None, start: Any = 0) -> Any:
+    if not isinstance(start, int | float):
+        raise TemplateRefused("filter", "sum of what is not a number")
+    if attribute is not None:
+        raise TemplateRefused("filter", "sum of an attribute")
+    return bounded_number(sum(values, start))
+
+
 traced_filters: dict[str, Callable[..., Any]] = {
     "count": _length,
     "float": _number(float, 0.0),
@@ -94,8 +112,10 @@ traced_filters: dict[str, Callable[..., Any]] = {
     "join": _join,
     "length": _length,
     "reverse": _reverse,
+    "round": _round,
     "safe": to_text,
     "string": to_text,
+    "sum": _sum,
     "title": _title,
     "tojson": traced_json,
     "trim": _trim,

@@ -13,9 +13,19 @@ MOST_STEPS = 100_000
 MOST_CHARACTERS = 256 << 20
 """Characters of all strings made in one rendering, counted together."""
 
+MOST_READ = 1 << 29
+"""Characters that filters, methods and comparisons look at in one rendering, counted together."""
+
+ITEM_READ = 1 << 11
+"""A look at an item of a list costs as much as one at so many characters."""
+
 ITEM_COST = 64
 """A piece of a string, or an item of a list that is put together, costs as much as so many
 characters: what it takes in memory."""
+
+
+STEP_READ = 16
+"""A part of the body of a loop or macro costs as much as a look at so many characters."""
 
 
 class TemplateRefused(Exception):
@@ -42,11 +52,13 @@ class Budget:
     """Steps and characters that are left. Counted, never timed: the same on any machine."""
 
     def __init__(self) -> None:
-        self.steps, self.characters = MOST_STEPS, MOST_CHARACTERS
+        self.steps, self.characters, self.readable = MOST_STEPS, MOST_CHARACTERS, MOST_READ
 
-    def step(self) -> str:
-        """One pass of a loop or one call of a macro; an empty string, for use in a template."""
+    def step(self, size: int = 0) -> str:
+        """One pass of a loop or one call of a macro, whose body has ``size`` parts; an empty
+        string, for use in a template."""
         self.steps -= 1
+        self.read(STEP_READ * size)
         if self.steps < 0:
             raise TemplateRefused("template takes too many steps", f"more than {MOST_STEPS:,}")
         return ""
@@ -56,6 +68,13 @@ class Budget:
         self.characters -= characters + ITEM_COST * items
         if self.characters < 0:
             raise TemplateRefused("template makes too much text", f"over {MOST_CHARACTERS:,}")
+
+    def read(self, characters: int, items: int = 0) -> str:
+        """A look at a string or at the items of a list; an empty string, for use in a template."""
+        self.readable -= characters + ITEM_READ * items
+        if self.readable < 0:
+            raise TemplateRefused("template reads too much", f"over {MOST_READ:,}")
+        return ""
 
 
 class RenderTrace(Budget):

@@ -13,7 +13,13 @@ from string import Formatter
 from typing import SupportsIndex
 
 from pipeline_lib.tracing.asked_text import AskedText, operands, plain
-from pipeline_lib.tracing.expressions import UNKNOWN, Expression, literal
+from pipeline_lib.tracing.expressions import (
+    UNKNOWN,
+    Expression,
+    SourcePath,
+    common_path,
+    literal,
+)
 from pipeline_lib.tracing.segments import (
     MESSAGE,
     NO_TEXT,
@@ -89,6 +95,7 @@ class TracedText(AskedText):
             return TracedText(segments)
         text = self.plain
         wanted = None if characters is None else plain(characters)
+        running().read(2 * str.__len__(text) * (1 if wanted is None else len(wanted)))
         start = len(text) - len(text.lstrip(wanted)) if method != "rstrip" else 0
         stop = len(text.rstrip(wanted)) if method != "lstrip" else len(text)
         expression = self._call(method, *(() if characters is None else (characters,)))
@@ -125,6 +132,7 @@ class TracedText(AskedText):
         return self._split("rsplit", sep, int(maxsplit))
 
     def _split(self, method: str, sep: str | None, most: int) -> list[str]:
+        running().read(str.__len__(self), self.plain.count(plain(sep)) if sep else 0)
         parts = getattr(self.plain, method)(plain(sep), most)
         return self._items(method, parts, len(plain(sep) or ""), sep, most)
 
@@ -180,7 +188,8 @@ class TracedText(AskedText):
         if one is not None:
             return TracedText((TextSegment(text, one.origin, one.path, None, expression),))
         running().give_up_compiling("new text from a string of several origins")
-        return TracedText((TextSegment(text, MESSAGE, None, None, UNKNOWN),))
+        path = common_path(paths_in(self))
+        return TracedText((TextSegment(text, MESSAGE, path, None, UNKNOWN),))
 
     def in_form(self, text: str) -> TracedText:
         """Text that was made from this string in a way that a skeleton can not repeat."""
@@ -234,6 +243,21 @@ for _name in CHANGES:
 def literal_text(text: str) -> TracedText:
     """A text of the template itself."""
     return TracedText((literal_segment(text),))
+
+
+def paths_in(value: object) -> Iterator[SourcePath]:
+    """Where in the conversation the strings of a value stand; values that a template built, too."""
+    if isinstance(value, TracedText):
+        yield from (s.path for s in value.segments if s.path is not None)
+    elif isinstance(value, dict):
+        yield from (path for pair in value.items() for path in paths_in(pair))
+    elif isinstance(value, list | tuple):
+        yield from (path for item in value for path in paths_in(item))
+
+
+def is_said(value: object) -> bool:
+    """Whether a value has strings of the conversation in it."""
+    return next(paths_in(value), None) is not None
 
 
 def as_traced(text: str) -> TracedText:

@@ -11,7 +11,14 @@ from typing import Any
 from jinja2 import Undefined
 
 from pipeline_lib.tracing.asked_text import plain
-from pipeline_lib.tracing.expressions import UNKNOWN, Expression, SourcePath, literal
+from pipeline_lib.tracing.costs import read_deep
+from pipeline_lib.tracing.expressions import (
+    UNKNOWN,
+    Expression,
+    SourcePath,
+    common_path,
+    literal,
+)
 from pipeline_lib.tracing.segments import (
     KEYWORD,
     MESSAGE,
@@ -20,10 +27,14 @@ from pipeline_lib.tracing.segments import (
     literal_segment,
 )
 from pipeline_lib.tracing.trace import TemplateRefused, running
-from pipeline_lib.tracing.traced_text import TracedText, as_traced, literal_text
+from pipeline_lib.tracing.traced_text import TracedText, as_traced, is_said, literal_text, paths_in
 
 Message = dict[str, Any]  # a message as OpenAI writes it: role, content, tool_calls, ...
 Keywords = dict[str, Any]  # what a template reads beside messages: any JSON value, by name
+
+JSON_OPTIONS = {"ensure_ascii", "indent", "separators", "sort_keys"}
+WIDEST_INDENT = 64
+"""Characters between two values of JSON text."""
 
 REASONING_FIELDS = ("reasoning_content", "thinking", "reasoning")
 """Names of the field with an assistant's reasoning; the first that is there counts."""
@@ -167,8 +178,8 @@ def to_text(value: Any) -> TracedText:
         return TracedText((literal_segment(str(value), ROLE),))  # a value is part of the shape
     if isinstance(value, Undefined):
         return literal_text(str(value))
-    path = getattr(value, "path", None)
-    text = str(plain(value))
+    text = str(plain(read_deep(value)))
+    path = getattr(value, "path", None) or common_path(paths_in(value))
     running().give_up_compiling("text of a container")
     return TracedText((TextSegment(text, MESSAGE, path, None, UNKNOWN),))
 
@@ -180,6 +191,9 @@ def json_text(value: Any, **options: Any) -> str:
 
 def traced_json(value: Any, **options: Any) -> TracedText:
     """The JSON text of a value, with the origin of the value."""
+    if is_said(options):
+        raise TemplateRefused("operation", "JSON in a form that the conversation gives")
+    _check_form(options)
     options = {name: plain(option) for name, option in options.items()}
     text = json_text(plain(value), **options)
     asked = tuple(sorted((k, _hashable(v)) for k, v in options.items() if v is not None))
@@ -192,7 +206,16 @@ def traced_json(value: Any, **options: Any) -> TracedText:
     if value is None or isinstance(value, bool | int | float):
         return TracedText((literal_segment(text, MESSAGE),))
     running().give_up_compiling("JSON of a value that the template built")
-    return TracedText((TextSegment(text, MESSAGE, None, None, UNKNOWN),))
+    path = common_path(paths_in(value))
+    return TracedText((TextSegment(text, MESSAGE, path, None, UNKNOWN),))
+
+
+def _check_form(options: Keywords) -> None:
+    """JSON is written in the ways of ``json.dumps``, and not much wider than it is."""
+    sizes = [options.get("indent"), *(options.get("separators") or ())]
+    wide = any((len(s) if isinstance(s, str) else int(s or 0)) > WIDEST_INDENT for s in sizes)
+    if wide or not options.keys() <= JSON_OPTIONS:
+        raise TemplateRefused("operation", "JSON in an unknown form")
 
 
 def _hashable(value: Any) -> Any:

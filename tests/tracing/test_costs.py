@@ -1,0 +1,53 @@
+"""A template ends after a bounded amount of work, also where no loop of its own does it."""
+
+import pytest
+from chat_templates import assistant, user
+
+from pipeline_lib.tracing.program import ChatInput, ChatProgram
+from pipeline_lib.tracing.trace import TemplateRefused
+
+OFTEN = "{% set l = range(99999)|list %}{% for i in range(99999) %}{} {% endfor %}"
+TEXT = "{% set l = '" + "a" * 99_999 + "' %}{% for i in range(99999) %}{} {% endfor %}"
+NESTED = (
+    "{% set ns = namespace(d=[], e=[]) %}{% for i in range(99) %}{% set ns.d = [ns.d, ns.d] %}"
+    "{% set ns.e = [ns.e, ns.e] %}{% endfor %}{}"
+)
+WORK = {
+    "a loop that leaves all out": OFTEN.replace("{}", "{% for a in l if a < 0 %}{% endfor %}"),
+    "a sum": OFTEN.replace("{}", "{{ l|sum }}"),
+    "a search of a list": OFTEN.replace("{}", "{{ -1 in l }}"),
+    "lists that are compared": OFTEN.replace("{}", "{{ l == l + [1] }}"),
+    "a chain of filters": OFTEN.replace("{}", "{{ l|select|reject|select|first }}"),
+    "slices": OFTEN.replace("{}", "{% set z = l[1:] %}"),
+    "arguments": "{% macro m() %}{{ varargs|length }}{% endmacro %}"
+    + OFTEN.replace("{}", "{{ m(*l) }}"),
+    "a long body": "{% for i in range(99999) %}" + "{% set z = [1, 2, 3] %}" * 999 + "{% endfor %}",
+    "a count": TEXT.replace("{}", "{{ l.count('a') }}"),
+    "a search of a text": TEXT.replace("{}", "{{ 'b' in l }}"),
+    "a trim": TEXT.replace("{}", "{% set z = l|trim('bcdefghijklmna') %}"),
+    "JSON of a list that doubles": NESTED.replace("{}", "{{ ns.d|tojson }}"),
+    "text of a list that doubles": NESTED.replace("{}", "{{ ns.d }}"),
+    "lists that double are compared": NESTED.replace("{}", "{{ ns.d == ns.e }}"),
+    "a number that doubles": "{% set ns = namespace(x=3) %}{% for i in range(99) %}"
+    "{% set ns.x = ns.x * ns.x %}{% endfor %}",
+    "rounding": "{{ 10|round(-999999999) }}",
+    "wide JSON": "{{ [1]|tojson(indent=999999999) }}",
+    "a sum of lists": "{{ [[1]]|sum(start=[]) }}",
+}
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work_is_bounded(name: str) -> None:
+    program = ChatProgram(WORK[name], {})
+    with pytest.raises(TemplateRefused, match=r"template makes|template reads|operation|filter"):
+        program.proven(ChatInput([user("Hello"), assistant("Hi")]))
+
+
+def test_a_long_conversation_is_not_too_much_work() -> None:
+    source = (
+        "{% set first = messages|selectattr('role', 'equalto', 'user')|list|first %}"
+        "{% for m in messages %}{% if '<think>' in m.content %}{{ m.content.split('<think>')[0] }}"
+        "{% elif m.content != first.content %}{{ m.content|trim }}{% endif %}{% endfor %}"
+    )
+    talk = [user("long " * 400), assistant("words " * 400)] * 500
+    assert len(ChatProgram(source, {}).proven(ChatInput(talk)).text) > 1_000_000
