@@ -22,7 +22,6 @@ from pipeline_lib.tracing.costs import (
     paid_tests,
     read_deep,
     read_for_member,
-    read_shallow,
 )
 from pipeline_lib.tracing.rewriting import (
     ASSIGN,
@@ -55,6 +54,10 @@ from pipeline_lib.tracing.traced_values import TracedLength, TracedMapping, json
 
 LONGEST_TEMPLATE = 1 << 18
 """Characters. The longest public templates have some 20,000."""
+
+
+FEW_VALUES = 16
+"""So many values of one call are free."""
 
 
 class CheckedNamespace(jinja2.utils.Namespace):
@@ -112,12 +115,8 @@ class PlainEnvironment(ImmutableSandboxedEnvironment):
             "raise_exception": _raise,
             "strftime_now": today.strftime,
         }
-        self._offer(
-            {
-                STEP: lambda size: running().step(size),
-                LOOKED: lambda: running().read(0, 1),
-            }
-        )
+        self._offer({STEP: lambda size: running().step(size)})
+        self._offer({LOOKED: lambda: running().read(0, 1)})
 
     def _offer(self, calls: dict[str, Callable[..., Any]]) -> None:
         """What rewritten templates call."""
@@ -170,9 +169,8 @@ class TracedEnvironment(PlainEnvironment):
         )
 
     def call(*given: Any, **named: Any) -> Any:
-        """Calls pay for what they are given: a macro takes any number of values."""
-        for value in (*given[3:], *named.values()):
-            read_shallow(value)
+        """Calls pay for many values: a macro takes any number of them."""
+        running().read(0, max(len(given) + len(named) - FEW_VALUES, 0))
         return ImmutableSandboxedEnvironment.call(*given, **named)
 
     def getattr(self, obj: Any, attribute: str) -> Any:
@@ -243,7 +241,7 @@ def compiled(environment: PlainEnvironment, source: str) -> jinja2.Template:
         _keep_literals(change, environment)
         tree.set_environment(environment)
         code = environment.compile(tree)
-    except (jinja2.TemplateSyntaxError, RecursionError) as error:
+    except (SyntaxError, jinja2.TemplateSyntaxError, RecursionError, MemoryError) as error:
         raise TemplateRefused("template can not be read", _first_line(error)) from error
     return jinja2.Template.from_code(environment, code, environment.globals)
 

@@ -24,7 +24,7 @@ ITEM_COST = 64
 characters: what it takes in memory."""
 
 
-STEP_READ = 16
+STEP_READ = 64
 """A part of the body of a loop or macro costs as much as a look at so many characters."""
 
 

@@ -21,7 +21,9 @@ WORK = {
     "slices": OFTEN.replace("{}", "{% set z = l[1:] %}"),
     "arguments": "{% macro m() %}{{ varargs|length }}{% endmacro %}"
     + OFTEN.replace("{}", "{{ m(*l) }}"),
-    "a long body": "{% for i in range(99999) %}" + "{% set z = [1, 2, 3] %}" * 999 + "{% endfor %}",
+    "a long body": "{% for i in range(99999) %}{% if i < 0 %}"
+    + "{% set z = [1, 2, 3] %}" * 999
+    + "{% endif %}{% endfor %}",
     "a count": TEXT.replace("{}", "{{ l.count('a') }}"),
     "a search of a text": TEXT.replace("{}", "{{ 'b' in l }}"),
     "a trim": TEXT.replace("{}", "{% set z = l|trim('bcdefghijklmna') %}"),
@@ -41,6 +43,12 @@ def test_work_is_bounded(name: str) -> None:
     program = ChatProgram(WORK[name], {})
     with pytest.raises(TemplateRefused, match=r"template makes|template reads|operation|filter"):
         program.proven(ChatInput([user("Hello"), assistant("Hi")]))
+
+
+@pytest.mark.parametrize("source", ["{% for a in [1] %}" * 60 + "{% endfor %}" * 60])
+def test_what_python_can_not_read_is_refused(source: str) -> None:
+    with pytest.raises(TemplateRefused, match="can not be read"):
+        ChatProgram(source, {})
 
 
 def test_a_long_conversation_is_not_too_much_work() -> None:
