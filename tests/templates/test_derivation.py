@@ -162,16 +162,18 @@ def test_a_turn_starts_at_the_end_of_its_prompt_or_it_is_named() -> None:
     assert found.not_compiled == "the prompt's rendering ends elsewhere"
 
 
-def test_a_form_in_the_history_that_only_some_contents_show_makes_no_skeleton() -> None:
+def test_a_form_in_the_history_that_only_some_contents_show_is_asked_for() -> None:
+    """A skeleton of the one is none of the other."""
     words = "(m.content if loop.last else m.content.strip())"
     source = loop("{{ '<bot>\n' + " + words + " + '</s>' }}")
     found = small(source)
-    assert (found.rewritten, found.not_compiled) == (
-        [],
-        "form in the history depends on the content",
-    )
-    found = small(source, [user("x"), assistant(" Yes "), user("y"), assistant("No")])
-    assert (found.rewritten, found.not_compiled) == ([1], None)
+    assert (found.rewritten, found.not_compiled) == ([], None)
+    talk = [user("x"), assistant(" Yes "), user("y"), assistant("No")]
+    assert small(source, talk).rewritten == [1]
+    template = ModelTemplate(source, TOKENS)
+    seen = [template.pieces(ChatInput(messages)) for messages in (TALK, talk, TALK)]
+    assert [made.facts.rewritten for made in seen] == [(), (1,), ()]
+    assert seen[2].skeleton is not None
 
 
 def test_a_turn_of_which_the_template_writes_nothing_is_named() -> None:
