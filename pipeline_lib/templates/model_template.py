@@ -22,7 +22,7 @@ from pipeline_lib.tracing.program import DEFAULT_DATE, ChatInput, ChatProgram
 from pipeline_lib.tracing.trace import TemplateRefused
 from pipeline_lib.tracing.traced_values import Keywords
 
-METHOD_VERSION = 2
+METHOD_VERSION = 3
 """Increased when pieces of any conversation change."""
 
 SKELETONS_A_SHAPE = 32
