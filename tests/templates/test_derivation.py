@@ -24,7 +24,8 @@ from small_templates import BY_NUMBER, PROMPT, TALK, TOKENS, loop, prompt, spans
 
 from pipeline_lib.templates.conversation_shape import shape_of
 from pipeline_lib.templates.derivation import NOT_FOLLOWED, NOT_WRITTEN
-from pipeline_lib.templates.derived import Derivation, TrainedSpan
+from pipeline_lib.templates.derived import Declared, Derivation, TrainedSpan
+from pipeline_lib.templates.families import declared_for
 from pipeline_lib.templates.model_template import ModelTemplate
 from pipeline_lib.tracing.program import ChatInput
 from pipeline_lib.tracing.segments import Segments
@@ -190,12 +191,17 @@ def test_masks_are_those_written_by_hand_but_for_named_differences() -> None:
     assert seen[NOT_WRITTEN] <= 6, seen
 
 
+def undeclared(name: str) -> bool:
+    """Whether nothing is declared of a family at all."""
+    return declared_for(ORIGINAL[name].read_text())[1] == Declared()
+
+
 def test_few_turns_become_context_when_nothing_is_declared() -> None:
     turns = context = 0
     for name in PATCHED:
-        template = model(name, declared=False)
-        for given in shapes_for(name).values():
-            found = derived(template, given)
+        template, nothing = model(name, declared=False), undeclared(name)
+        for shape, given in shapes_for(name).items():
+            found = derivation(name, shape) if nothing else derived(template, given)
             if found is not None:
                 turns += sum(m["role"] == "assistant" for m in given.messages)
                 context += len(found.context_only)

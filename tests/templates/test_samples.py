@@ -259,7 +259,7 @@ def test_plain_conversations_have_the_samples_of_the_general_way(name: str) -> N
     chance, form = random.Random(place), form_of(template.program)
     for policy in POLICIES[place % 12 :: 12]:
         short, general = (SampleMaker(template, form, policy, list) for _ in range(2))  # type: ignore[arg-type]
-        for _ in range(3):
+        for _ in range(2):
             talk = plain_talk(chance, KINDS[place % len(KINDS)])
             told = Talk.of(talk)
             other = Talk(told.contents, told.kinds, False, partial(_made, talk))

@@ -17,7 +17,7 @@ from pipeline_lib.errors import CacheError
 from pipeline_lib.records import Turn
 from pipeline_lib.storage.cache_options import CacheOptions
 from pipeline_lib.templates.chatml import RENDERED_ROLES, TEMPLATE, render
-from pipeline_lib.templates.encoding import encode_turns, template_for
+from pipeline_lib.templates.encoding import Template, encode_turns, template_for
 from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
 from pipeline_lib.tokenization.chat_files import ChatFiles
 from pipeline_lib.tokenization.control_tokens import CONTROL_TOKENS, ENDOFTEXT, IM_END, IM_SEP, PAD
@@ -121,6 +121,11 @@ def test_transformers_opens_the_folder_with_the_same_special_tokens(
     assert len(transformers_tokenizer) == trained.tokenizer.vocab_bound
 
 
+@pytest.fixture(scope="module")
+def template(trained: TrainedTokenizer) -> Template:
+    return template_for(trained.tokenizer)
+
+
 WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
 
 
@@ -138,13 +143,13 @@ WITHOUT_MARKERS = st.text(max_size=40).filter(lambda text: "<|" not in text)
     )
 )
 def test_its_chat_template_gives_our_text_ids_and_mask(
-    trained: TrainedTokenizer, transformers_tokenizer: Any, turns: list[Turn]
+    template: Template, transformers_tokenizer: Any, turns: list[Turn]
 ) -> None:
     assert transformers_tokenizer.apply_chat_template(turns, tokenize=False) == render(turns)
     found = transformers_tokenizer.apply_chat_template(
         turns, tokenize=True, return_dict=True, return_assistant_tokens_mask=True
     )
-    ours = encode_turns(template_for(trained.tokenizer), in_columns([in_row(turns)]))
+    ours = encode_turns(template, in_columns([in_row(turns)]))
     assert found["input_ids"] == ours.ids.tolist()
     assert found["assistant_masks"] == ours.mask.tolist()
 
