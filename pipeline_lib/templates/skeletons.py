@@ -126,7 +126,7 @@ class _Compiler:
         return [self._code(v) if isinstance(v, Expression) else self._constant(v) for v in values]
 
     def _code(self, expression: Expression) -> str:
-        operation, operands = expression
+        operation, operands, _ = expression
         if operation in ("literal", "constant"):
             return self._constant(operands[0])
         if operation == "source":

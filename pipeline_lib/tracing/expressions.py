@@ -34,10 +34,13 @@ class Expression(NamedTuple):
     json (string, options)             the JSON text of a string
     json_source (path, options)        the JSON text of a part of the conversation
     unknown ()               nothing that can be computed again
+
+    ``steps``: how deep expressions lie in each other here.
     """
 
     operation: str
     operands: tuple[Hashable, ...] = ()
+    steps: int = 0
 
 
 UNKNOWN = Expression("unknown")
@@ -63,4 +66,11 @@ def joined(expressions: list[Expression]) -> Expression:
             parts[-1] = literal(f"{parts[-1].operands[0]}{part.operands[0]}")
         else:
             parts.append(part)
-    return parts[0] if len(parts) == 1 else Expression("join", tuple(parts))
+    return parts[0] if len(parts) == 1 else expression_of("join", tuple(parts))
+
+
+def expression_of(operation: str, operands: tuple[Hashable, ...]) -> Expression:
+    """An operation on expressions, which may also stand in tuples among the operands."""
+    each = (o if type(o) is tuple else (o,) for o in operands)
+    inside = (o.steps for some in each for o in some if isinstance(o, Expression))
+    return Expression(operation, operands, 1 + max(inside, default=0))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from pipeline_lib.tracing.expressions import Expression, is_literal
+from pipeline_lib.tracing.expressions import Expression, expression_of, is_literal
 
 MOST_STEPS = 100_000
 """Passes of loops and calls of macros in one rendering. A long conversation needs some thousand."""
@@ -28,12 +28,24 @@ STEP_READ = 64
 """A part of the body of a loop or macro costs as much as a look at so many characters."""
 
 
+MOST_NESTED = 32
+"""Steps in which a text may be computed from another; templates of models need two or three."""
+
+
 class TemplateRefused(Exception):
     """A template, or a conversation under it, is refused. ``reason`` is counted; it has no data."""
 
     def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(f"{reason}: {detail}" if detail else reason)
         self.reason = reason
+
+
+def computed(operation: str, *operands: Hashable) -> Expression:
+    """An operation on expressions; refused where a text is computed in too many steps."""
+    made = expression_of(operation, operands)
+    if made.steps > MOST_NESTED:
+        raise TemplateRefused("a text is computed in too many steps", f"over {MOST_NESTED}")
+    return made
 
 
 class Guard(NamedTuple):

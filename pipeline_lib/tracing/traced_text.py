@@ -31,7 +31,7 @@ from pipeline_lib.tracing.segments import (
     single_origin,
 )
 from pipeline_lib.tracing.text_methods import CHANGES
-from pipeline_lib.tracing.trace import TemplateRefused, running
+from pipeline_lib.tracing.trace import TemplateRefused, computed, running
 
 
 class TracedText(AskedText):
@@ -71,7 +71,7 @@ class TracedText(AskedText):
             ends = tuple(
                 None if end is None else operator.index(end) for end in (key.start, key.stop)
             )
-            whole = Expression("slice", (self.expression, *ends))
+            whole = computed("slice", self.expression, *ends)
             return self._part(start, max(start, stop), whole)
         self.exact()
         place = range(len(self.plain))[key]
@@ -155,7 +155,7 @@ class TracedText(AskedText):
         whole, items, start = self._call(method, *arguments), list[str](), 0
         for number, part in enumerate(parts):
             start = self.plain.find(part, start)
-            expression = Expression("item", (whole, number))
+            expression = computed("item", whole, number)
             items.append(self._part(start, start + len(part), expression))
             start += len(part) + gap
         return items
@@ -178,7 +178,7 @@ class TracedText(AskedText):
     # New text
 
     def _call(self, method: str, *arguments: object) -> Expression:
-        return Expression("call", (method, self.expression, operands(arguments)))
+        return computed("call", method, self.expression, operands(arguments))
 
     def _rewritten(self, text: str, expression: Expression) -> TracedText:
         """New text of the origin of this string."""

@@ -26,7 +26,7 @@ from pipeline_lib.tracing.segments import (
     TextSegment,
     literal_segment,
 )
-from pipeline_lib.tracing.trace import TemplateRefused, running
+from pipeline_lib.tracing.trace import TemplateRefused, computed, running
 from pipeline_lib.tracing.traced_text import TracedText, as_traced, is_said, literal_text, paths_in
 
 Message = dict[str, Any]  # a message as OpenAI writes it: role, content, tool_calls, ...
@@ -198,7 +198,7 @@ def traced_json(value: Any, **options: Any) -> TracedText:
     text = json_text(plain(value), **options)
     asked = tuple(sorted((k, _hashable(v)) for k, v in options.items() if v is not None))
     if isinstance(value, TracedText):
-        return value._rewritten(text, Expression("json", (value.expression, asked)))
+        return value._rewritten(text, computed("json", value.expression, asked))
     path = getattr(value, "path", None)
     if path is not None:
         made = Expression("json_source", (path, asked))

@@ -4,7 +4,7 @@ import pytest
 from chat_templates import assistant, user
 
 from pipeline_lib.tracing.program import ChatInput, ChatProgram
-from pipeline_lib.tracing.trace import TemplateRefused
+from pipeline_lib.tracing.trace import MOST_NESTED, TemplateRefused
 
 OFTEN = "{% set l = range(99999)|list %}{% for i in range(99999) %}{} {% endfor %}"
 TEXT = "{% set l = '" + "a" * 99_999 + "' %}{% for i in range(99999) %}{} {% endfor %}"
@@ -12,6 +12,11 @@ NESTED = (
     "{% set ns = namespace(d=[], e=[]) %}{% for i in range(99) %}{% set ns.d = [ns.d, ns.d] %}"
     "{% set ns.e = [ns.e, ns.e] %}{% endfor %}{}"
 )
+STEPS = (
+    "{% set ns = namespace(x=messages[0].content) %}{% for i in range(5000) %}"
+    "{% set ns.x = {} %}{% endfor %}{{ ns.x }}"
+)
+HOW = ("ns.x.strip()", "ns.x.replace('a', 'b').upper()", "ns.x[0:]", "ns.x.split('/')[0]")
 WORK = {
     "a loop that leaves all out": OFTEN.replace("{}", "{% for a in l if a < 0 %}{% endfor %}"),
     "a sum": OFTEN.replace("{}", "{{ l|sum }}"),
@@ -35,13 +40,22 @@ WORK = {
     "rounding": "{{ 10|round(-999999999) }}",
     "wide JSON": "{{ [1]|tojson(indent=999999999) }}",
     "a sum of lists": "{{ [[1]]|sum(start=[]) }}",
+    **{f"a text of many steps, {how}": STEPS.replace("{}", how) for how in HOW},
 }
+
+
+def test_a_text_may_be_computed_in_some_steps() -> None:
+    source = "{{ messages[0].content" + ".strip()" * MOST_NESTED + " }}"
+    asked = ChatInput([user(" Hello "), assistant("Hi")])
+    assert ChatProgram(source, {}).proven(asked).text == "Hello"
 
 
 @pytest.mark.parametrize("name", WORK)
 def test_work_is_bounded(name: str) -> None:
     program = ChatProgram(WORK[name], {})
-    with pytest.raises(TemplateRefused, match=r"template makes|template reads|operation|filter"):
+    with pytest.raises(
+        TemplateRefused, match=r"template makes|template reads|operation|filter|steps"
+    ):
         program.proven(ChatInput([user("Hello"), assistant("Hi")]))
 
 
