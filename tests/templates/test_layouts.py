@@ -77,3 +77,12 @@ def test_the_text_of_any_pieces_is_kept_and_marks_are_those_of_trusted_text() ->
         expected = [IDS[m] for m in re.findall(CONTROL.pattern, trusted)]
         assert [atom for atom in made.atoms.tolist() if atom != RUN] == expected
         assert not any(a == b == RUN for a, b in zip(made.atoms, made.atoms[1:], strict=False))
+
+
+def test_constant_text_that_can_be_encoded_beforehand_is_ids_and_turns() -> None:
+    pieces = (LaidPiece("<a>xy<b>", True, 1), LaidPiece("z", False, 2), LaidPiece("w", True, 2))
+    made = layout_of(pieces, CONTROL, IDS, lambda _: ([21, 22], [1, NO_TURN]))
+    assert made.atoms.tolist() == [7, 21, 22, 8, RUN]
+    assert made.fixed_turns.tolist() == [1, 1, NO_TURN, 1]
+    assert (made.parts, made.runs) == ((1, b"w"), ((0, 2),))
+    assert layout(*pieces).atoms.tolist() == [7, RUN, 8, RUN]

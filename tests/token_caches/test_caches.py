@@ -347,6 +347,27 @@ def test_another_width_encodes_nothing_and_is_what_a_build_of_its_own_is(
     assert folders == [1, len(widths) + 1]
 
 
+@pytest.mark.parametrize("rule", ["drop", "truncate_right"])
+@pytest.mark.parametrize("make_cache", [sft_cache, dpo_cache])
+def test_tokens_and_trained_tokens_are_those_of_the_rows_as_they_are_read(
+    train: Conversations, tmp_path: Path, rule: OverLength, make_cache: Any
+) -> None:
+    seen = set[str]()
+    for width in (60, 70, 200):
+        made: RowCache = make_cache(
+            CacheOptions(tmp_path), train, tokenizer(), max_len=width, over_length=rule
+        )
+        starts, stops = made.rows.bounds(made.chosen.array.astype(np.int64))
+        sizes, mask = np.minimum(stops - starts, width), made.rows.mask.array
+        places = zip(starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
+        trained = sum(int(mask[start : start + size].sum()) for start, size in places)
+        found = [sum(c[name] for c in made.counts.values()) for name in ("tokens", "trained")]
+        assert found == [sizes.sum(), trained]
+        assert sum(c["kept"] for c in made.counts.values()) == len(starts)
+        seen.add(made.fingerprint)
+    assert len(seen) > 1 or rule == "truncate_right"  # which rows fit is part of it
+
+
 def words(unknown: str | None) -> Tokenizer:
     """A tokenizer of few words; the library raises on others if ``unknown`` is none of them."""
     names = [*CONTROL_TOKENS, "user", "system", "assistant", "q", "good", "bad"]

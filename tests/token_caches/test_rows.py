@@ -16,7 +16,7 @@ from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.chat.synthetic_rejections import with_rejected
 from pipeline_lib.records import Turn, TurnBatch
 from pipeline_lib.templates.chatml import render
-from pipeline_lib.templates.encoding import Template, template_for
+from pipeline_lib.templates.encoding import TOOLS, Template, template_for
 from pipeline_lib.token_caches import rows
 from pipeline_lib.token_caches.fitted import (
     CUT,
@@ -382,3 +382,15 @@ def test_of_many_pairs_each_has_its_own_turns_in_their_order(template: Template)
     for (chosen, rejected), lengths, made in zip(fitted.ids, fitted.lengths, pairs, strict=True):
         assert decoded(chosen, lengths[0]) == render([*made.prompt, *made.chosen])
         assert decoded(rejected, lengths[1]) == render([*made.prompt, *made.rejected])
+
+
+def test_a_conversation_with_a_turn_that_can_not_be_used_has_no_row_and_says_why(
+    template: Template,
+) -> None:
+    result = Turn(role="tool", content="It rains.", name="weather")
+    chats = [turns("q", "a"), [*turns("q", "a"), result], turns("q", "a")]
+    batch = unstored_batch(chats)  # type: ignore[arg-type]
+    made = sft_rows(template, batch.turns, 90, "drop")
+    assert flagged_rows(made) == {TOOLS: [1]}
+    assert made.kept.tolist() == [True, False, True]
+    assert TOOLS not in sft_rows(template, unstored_batch(chats[:1]).turns, 90, "drop").flags

@@ -15,7 +15,9 @@ from pipeline_lib.chat.mixture import Mixture, mix
 from pipeline_lib.chat.store_format import in_columns
 from pipeline_lib.errors import CacheError
 from pipeline_lib.records import Turn
+from pipeline_lib.storage import atomic
 from pipeline_lib.storage.cache_options import CacheOptions
+from pipeline_lib.storage.keyed_folder import META
 from pipeline_lib.templates.chatml import RENDERED_ROLES, TEMPLATE, render
 from pipeline_lib.templates.encoding import Template, encode_turns, template_for
 from pipeline_lib.token_caches.trained_tokenizer import TrainedTokenizer, train_tokenizer
@@ -47,6 +49,14 @@ def test_control_tokens_are_in_it_and_end_a_document(mixture: Mixture, tmp_path:
     tokenizer = train_tokenizer(mixture, CacheOptions(tmp_path), vocab_size=290).tokenizer
     assert len({tokenizer.token_id(token) for token in CONTROL_TOKENS}) == 5
     assert tokenizer.eos_token == ENDOFTEXT
+
+
+def test_its_key_names_all_that_decides_it(trained: TrainedTokenizer) -> None:
+    key = atomic.load_json(trained.folder / META)["key"]
+    assert key.keys() == {
+        *("training_version", "control_tokens", "vocab_size", "settings"),
+        *("max_bytes", "max_bytes_selects", "texts_fp"),
+    }
 
 
 def test_it_loads_with_its_own_template(trained: TrainedTokenizer) -> None:
