@@ -59,8 +59,8 @@ ENDS = {
 }
 """BOS and EOS, where a renderer has them fixed."""
 THEIR_DATE = datetime(2024, 7, 26)
-FUZZED = 1
-"""Conversations with other strings, for each shape."""
+FUZZED_EVERY = 3
+"""For one shape of so many there is a conversation with other strings, too."""
 
 
 class Characters:
@@ -130,10 +130,10 @@ def stretches(places: set[int], text: str) -> list[str]:
 def conversations(name: str) -> Iterator[ChatInput]:
     """All shapes, and the same with other strings."""
     chance = random.Random(name)
-    for given in shapes_for(name).values():
+    for number, given in enumerate(shapes_for(name).values(), len(name)):
         if not given.keywords:
             yield given
-            for _ in range(FUZZED):
+            if not number % FUZZED_EVERY:
                 yield replace(given, messages=changed(given.messages, chance))
 
 

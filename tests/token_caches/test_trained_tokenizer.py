@@ -55,7 +55,7 @@ def test_its_key_names_all_that_decides_it(trained: TrainedTokenizer) -> None:
     key = atomic.load_json(trained.folder / META)["key"]
     assert key.keys() == {
         *("training_version", "control_tokens", "vocab_size", "settings"),
-        *("max_bytes", "max_bytes_selects", "texts_fp"),
+        *("max_bytes", "max_bytes_selects", "texts_fp", "record_version"),
     }
 
 
