@@ -65,7 +65,8 @@ def small(
     ids = [cell.id for cell in notebook.cells]
     if until is not None:
         notebook.cells = notebook.cells[: ids.index(until) + 1]
-    values = {"DATA_DIR": str(data_dir), "MAX_LEN": 64, "VOCAB_SIZE": 400, **parameters}
+    short = {"MAX_LEN": 64, "VOCAB_SIZE": 400, "SAMPLE_LIMIT": 250}
+    values = {"DATA_DIR": str(data_dir), **short, **parameters}
     notebook.cells[ids.index("parameters")].source += "\n" + "\n".join(
         f"{name} = {value!r}" for name, value in values.items()
     )
