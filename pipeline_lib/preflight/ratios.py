@@ -12,8 +12,6 @@ MESSAGES_A_TREE = 7  # 6 in the sample, 9 in the real oasst2
 FIRST_BYTES, BYTES_MORE = 2.05, 0.3
 """UTF-8 bytes in a token at 1,024 ids, and more for each doubling. Byte-level BPE on 277 MB of
 documentation and code, from 1,024 to 65,536 ids: 2.05 2.38 2.72 3.04 3.32 3.55 3.71."""
-
-
 MADE_BYTES, MADE_MORE = 3.7, 1.1
 """The same of the offline sample, whose sentences are put together from few: 2.19 at 400 ids, 4.82
 at 2,048."""

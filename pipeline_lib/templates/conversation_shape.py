@@ -5,7 +5,7 @@ from typing import Any
 
 from pipeline_lib.tracing.expressions import SourcePath
 from pipeline_lib.tracing.program import ChatInput
-from pipeline_lib.tracing.traced_values import REASONING_FIELDS, Keywords, Message
+from pipeline_lib.tracing.traced_values import Keywords, Message, reasoning_name
 
 
 def shape_of(given: ChatInput) -> tuple[Hashable, list[str]]:
@@ -73,7 +73,7 @@ def _paths(value: Any, path: SourcePath) -> list[SourcePath]:
 
 
 def _add_reasoning_names(message: Message, path: SourcePath, places: dict[SourcePath, int]) -> None:
-    first = next((f for f in REASONING_FIELDS if message.get(f) is not None), None)
+    first = reasoning_name(message)
     if first is None or (*path, first) not in places:
         return
     place = places[(*path, first)]

@@ -28,9 +28,8 @@ class Talk:
 
     def __init__(self, contents: list[str], kinds: bytes, plain: bool, make: MakeTurns) -> None:
         self.contents, self.kinds, self.plain = contents, kinds, plain
-        self._make, self._made = make, None
-
-    _made: tuple[Turns, Tools] | None
+        self._make = make
+        self._made: tuple[Turns, Tools] | None = None
 
     @classmethod
     def of(cls, turns: Turns, tools: Tools = None) -> "Talk":

@@ -8,7 +8,12 @@ from pipeline_lib.tracing.expressions import Expression, SourcePath
 from pipeline_lib.tracing.segments import NO_TEXT, TextSegment
 from pipeline_lib.tracing.trace import traced
 from pipeline_lib.tracing.traced_text import TracedText
-from pipeline_lib.tracing.traced_values import REASONING_FIELDS, Message, traced_value
+from pipeline_lib.tracing.traced_values import (
+    REASONING_FIELDS,
+    Message,
+    reasoning_name,
+    traced_value,
+)
 
 SAID = ("content", *REASONING_FIELDS, "tool_calls")
 """Fields of a message that hold what it says."""
@@ -50,7 +55,7 @@ class _Fields:
             yield "content"
         if isinstance(content, list) and not _all_touched(content, self._own, "content"):
             yield "content"
-        name = next((f for f in REASONING_FIELDS if message.get(f) is not None), None)
+        name = reasoning_name(message)
         reasoning = message[name] if name else None
         if isinstance(reasoning, str) and not self._is_written(reasoning, REASONING_FIELDS):
             yield "reasoning"

@@ -66,11 +66,10 @@ def _fitted(
     was over the width."""
     usable, learned, fits, over = outcome
     stored = to_store(samples, usable & learned & fits, over, width)
-    lost = {NO_TARGET: stored.flags.pop(NOTHING)} if width is not None else {}
-    stored.flags.pop(NOTHING, None)
-    found = {**flags, NOTHING: usable & ~learned, **stored.flags, **lost}
+    emptied = stored.flags.pop(NOTHING)  # of what was learned, dropping turns left nothing
+    found = {**flags, NOTHING: usable & ~learned, **stored.flags}
     if width is not None:
-        found[TOO_LONG] = usable & learned & ~fits
+        found |= {TOO_LONG: usable & learned & ~fits, NO_TARGET: emptied}
     owner = np.flatnonzero(stored.kept)
     return Fitted(stored.tokens, stored.records, owner, len(usable), found)
 

@@ -23,6 +23,7 @@ from pipeline_lib.token_caches.fitted import (
 from pipeline_lib.token_caches.layout import record_dtype
 
 PROMPTS_DIFFER = f"{REFUSED}the prompt is written otherwise on the two sides"
+_NOWHERE = np.iinfo(np.int32).max
 
 
 class StoredGroups(NamedTuple):
@@ -49,17 +50,14 @@ def to_store(
     over = np.zeros(len(records), bool) if width is None else _over(tokens, width)
     good = learns & ~over
     flags = {NOTHING: usable & ~learns}
-    if width is not None and cut is not None:
-        flags |= {TOO_LONG: learns & over, CUT: good & cut}
     if tokens.sides == 2:
         same, equal = _same_prompts(records), records["differs"] == _NOWHERE
         found = {PROMPTS_DIFFER: good & ~same, EQUAL: good & same & equal}
         flags |= {why: which for why, which in found.items() if why == EQUAL or which.any()}
         good &= same & ~equal
+    if width is not None and cut is not None:
+        flags |= {TOO_LONG: learns & over, CUT: good & cut}
     return StoredGroups(_only(tokens, good), _with_ends(tokens, records, good), good, flags)
-
-
-_NOWHERE = np.iinfo(np.int32).max
 
 
 def _over(tokens: SampleTokens, width: int) -> Flags:

@@ -66,10 +66,10 @@ def joined(expressions: list[Expression]) -> Expression:
             parts[-1] = literal(f"{parts[-1].operands[0]}{part.operands[0]}")
         else:
             parts.append(part)
-    return parts[0] if len(parts) == 1 else expression_of("join", tuple(parts))
+    return parts[0] if len(parts) == 1 else applied("join", tuple(parts))
 
 
-def expression_of(operation: str, operands: tuple[Hashable, ...]) -> Expression:
+def applied(operation: str, operands: tuple[Hashable, ...]) -> Expression:
     """An operation on expressions, which may also stand in tuples among the operands."""
     each = (o if type(o) is tuple else (o,) for o in operands)
     inside = (o.steps for some in each for o in some if isinstance(o, Expression))

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import NamedTuple
 
-from pipeline_lib.tracing.expressions import Expression, expression_of, is_literal
+from pipeline_lib.tracing.expressions import Expression, applied, is_literal
 
 MOST_STEPS = 100_000
 """Passes of loops and calls of macros in one rendering. A long conversation needs some thousand."""
@@ -42,7 +42,7 @@ class TemplateRefused(Exception):
 
 def computed(operation: str, *operands: Hashable) -> Expression:
     """An operation on expressions; refused where a text is computed in too many steps."""
-    made = expression_of(operation, operands)
+    made = applied(operation, operands)
     if made.steps > MOST_NESTED:
         raise TemplateRefused("a text is computed in too many steps", f"over {MOST_NESTED}")
     return made

@@ -53,16 +53,21 @@ class TracedList(list[Any]):  # as the conversation has it
     path: SourcePath
 
 
+def reasoning_name(message: Message) -> str | None:
+    """The field that has the reasoning of a message; None without."""
+    return next((name for name in REASONING_FIELDS if message.get(name) is not None), None)
+
+
 def with_reasoning_names(messages: list[Message]) -> list[Message]:
     """Messages whose reasoning has the two names that templates read, as transformers does it."""
     return [_with_reasoning_names(message) for message in messages]
 
 
 def _with_reasoning_names(message: Message) -> Message:
-    reasoning = next((message[f] for f in REASONING_FIELDS if message.get(f) is not None), None)
-    if reasoning is None:
+    name = reasoning_name(message)
+    if name is None:
         return message
-    return {"thinking": reasoning, **message, "reasoning_content": reasoning}
+    return {"thinking": message[name], **message, "reasoning_content": message[name]}
 
 
 def traced_messages(messages: list[Message]) -> TracedList:

@@ -179,7 +179,8 @@ class SFTDataset(RowDataset):
         self.missing = chosen.missing
 
     def _gather(self, rows: Indices) -> dict[str, torch.Tensor]:
-        ids, loss, there = (torch.from_numpy(part[:, 0]) for part in self._rows.padded(rows))
+        ids, loss = (torch.from_numpy(part[:, 0]) for part in self._rows.padded(rows))
+        there = torch.arange(self.max_len) < torch.from_numpy(self.lengths(rows))[:, None]
         labels = ids.masked_fill(loss == 0, IGNORED)
         names = ("input_ids", "labels", "attention_mask", "loss_mask")
         return dict(zip(names, (ids, labels, there.long(), loss), strict=True))
@@ -230,7 +231,7 @@ class DPODataset(RowDataset):
         return self._rows.records(rows)["real"].copy()
 
     def _gather(self, rows: Indices) -> tuple[torch.Tensor, ...]:
-        ids, mask, _ = self._rows.padded(rows)
+        ids, mask = self._rows.padded(rows)
         sides = (ids[:, 0], mask[:, 0], ids[:, 1], mask[:, 1])
         return tuple(map(torch.from_numpy, sides))
 

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from pipeline_lib.templates.encoding import Places
 from pipeline_lib.token_caches.row_cache import RowCache
 
-Padded = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""Ids, loss mask, and 1 on real tokens."""
+Padded = tuple[NDArray[np.int64], NDArray[np.int64]]
+"""Ids, and the loss mask."""
 
 
 class PaddedRows:
@@ -41,12 +41,11 @@ class PaddedRows:
         starts, sizes = self._places(rows)
         width, count = self._max_len, starts.size
         ids = np.full((count, width), self._pad, np.int64)
-        mask, there = np.zeros((count, width), np.int64), np.zeros((count, width), np.int64)
+        mask = np.zeros((count, width), np.int64)
         tokens, loss = self._whole.ids.array, self._whole.mask.array
         places = zip(starts.ravel().tolist(), sizes.ravel().tolist(), strict=True)
         for row, (start, size) in enumerate(places):
             ids[row, :size] = tokens[start : start + size]
             mask[row, :size] = loss[start : start + size]
-            there[row, :size] = 1
         shape = (*starts.shape, width)
-        return ids.reshape(shape), mask.reshape(shape), there.reshape(shape)
+        return ids.reshape(shape), mask.reshape(shape)

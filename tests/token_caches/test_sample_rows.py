@@ -122,6 +122,12 @@ def test_what_lost_turns_before_is_counted_as_cut_if_it_is_kept() -> None:
     assert reasons(found) == {CUT: [0], TOO_LONG: [2]}
 
 
+def test_a_pair_that_lost_turns_and_is_not_kept_is_under_one_reason() -> None:
+    given = tokens("aB", "aC", "aB", "aB", "aB", "cD", sides=2)
+    found = rows(given, 3, "truncate_turns", lost_turns=[True] * 3)
+    assert reasons(found) == {CUT: [0], EQUAL: [1], PROMPTS_DIFFER: [2]}
+
+
 def test_no_groups_are_no_rows() -> None:
     for sides in (1, 2):
         found = rows(tokens(sides=sides), 4)
